@@ -1,4 +1,4 @@
-/** Escapes a text for the content of an element, or for an attribute in double quotes. */
+/** The result may be used in the content of an element, or in an attribute in double quotes. */
 export function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }

@@ -1,5 +1,3 @@
-/** The revisions of the Model Context Protocol that this server supports. */
-
 /** The stateless revision. Every request names it in `params._meta`. */
 export const statelessRevision = "2026-07-28";
 /** The revision in the answer to `initialize` if the requested one is unknown. */
@@ -17,8 +15,8 @@ export const sessionRevisions: readonly string[] = [
   "2024-11-05",
 ];
 /**
- * The revisions that `server/discover`, error -32022, the discovery document and the server card list, newest first
- * (decisions.md section 7).
+ * Listed by `server/discover`, error -32022, the discovery document and the server card, newest first (decisions.md
+ * section 7).
  */
 export const announcedRevisions: readonly string[] = [
   statelessRevision,
@@ -27,10 +25,9 @@ export const announcedRevisions: readonly string[] = [
   arraysRevision,
 ];
 
-/** Returns true for a date. Revisions are dates, so comparing them as text gives their order. */
+/** Revisions are dates, so comparing them as text gives their order. */
 export const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text);
 
-/** Members of `_meta` that the stateless revision defines. */
 export const metaKeys = {
   version: "io.modelcontextprotocol/protocolVersion",
   capabilities: "io.modelcontextprotocol/clientCapabilities",

@@ -1,7 +1,6 @@
-/** Values that the surfaces compute from the list of tools. */
 import type { CatalogueEntry, Tools } from "sluice-gateway/services";
 
-/** Returns a function that returns `compute(list)`. It computes the value again after the list has changed. */
+/** Computes the value again after the list has changed. */
 export function perList<T>(tools: Tools, compute: (list: readonly CatalogueEntry[]) => T): () => T {
   let known = tools.list;
   let value = compute(known);

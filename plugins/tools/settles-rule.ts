@@ -66,7 +66,6 @@ async function problemsOf({ plugin, example, patienceMs }: Subject, way: Way): P
   return problems;
 }
 
-/** Returns what the tool threw, which the gateway has logged. */
 function reasonIn(lines: readonly string[], tool: string): string {
   const line = lines.findLast((each) => each.includes(`"tool":${JSON.stringify(tool)}`));
   return line ?? "the tool failed";

@@ -1,4 +1,3 @@
-/** Step `access-log`: writes one line of JSON for every exchange, with any outcome. */
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { causeOf } from "sluice-gateway/internal/http";
@@ -18,10 +17,7 @@ interface Options {
   readonly sampling: number;
 }
 
-/**
- * The level names and numbers of pino, so that its tools can read the lines and LOG_LEVEL can be passed on. Lines have
- * the level info, warn or error.
- */
+/** The level names and numbers of pino, so that its tools can read the lines and LOG_LEVEL can be passed on. */
 const levels = {
   trace: 10,
   debug: 20,
@@ -78,10 +74,7 @@ export default defineStep<Options>({
     const least = levels[level ?? levelOf(log)];
     const sample = sampler(sampling);
     return {
-      /**
-       * Reads the address, so that the exchange remembers it: the socket has no address after the client has
-       * disconnected.
-       */
+      /** The address is read now, because the socket loses it when the client disconnects. */
       requestHeaders(x) {
         void x.request.address;
       },
@@ -97,16 +90,14 @@ export default defineStep<Options>({
   },
 });
 
-/** Returns the level of the gateway's own log. */
 function levelOf({ level = "info" }: Log): keyof typeof levels {
   // The configuration refuses levels that pino does not have.
   return Object.hasOwn(levels, level) ? (level as keyof typeof levels) : "info";
 }
 
 /**
- * Returns the members of a line, in this order. Headers and queries are omitted, because they may contain secrets. The
- * line is written with JSON.stringify, which omits undefined members, because pino's own serializer takes twice as long
- * (measurements: README.md).
+ * Headers and queries are omitted, because they may contain secrets. The line is written with JSON.stringify, because
+ * pino's own serializer takes twice as long (measurements: README.md).
  */
 function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): object {
   const { requestId, caller, costMilliCu, agent, traceId, spanId, completion, store } = x.facts;
@@ -143,12 +134,11 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
   };
 }
 
-/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }
 
-/** Summarizes the calls. The code of the last failed call is in the member `code` of the line. */
+/** The code of the last failed call is in the member `code` of the line. */
 function summaryOf({ names, items, failed }: ReportedCalls): object {
   return { names, items, failed };
 }
@@ -160,8 +150,8 @@ function severityOf({ sent: { status }, calls }: Exchange, outcome: Outcome): nu
 }
 
 /**
- * Returns a function that returns true for this share of its calls, evenly distributed. The first call returns true
- * unless the share is 0.
+ * The returned function returns true for this share of its calls, evenly distributed; it starts with true unless the
+ * share is 0.
  */
 function sampler(share: number): () => boolean {
   let owed = share === 0 ? 0 : 1 - share;
@@ -173,7 +163,7 @@ function sampler(share: number): () => boolean {
   };
 }
 
-/** Reports a log file that cannot be opened before the gateway opens its ports. */
+/** A log file that cannot be opened is reported before the gateway opens its ports. */
 function folderFaults(file: string): { pointer: string; message: string }[] {
   const folder = dirname(file);
   try {

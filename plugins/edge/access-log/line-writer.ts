@@ -1,4 +1,3 @@
-/** Buffers lines and writes them to a file or standard output with pino's asynchronous destination. */
 import { closeSync, openSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { pino } from "pino";
@@ -10,24 +9,21 @@ const flushChars = 64 * 1024;
 const flushMs = 250;
 /** Interval at which the file is checked, because log rotation renames it and expects a new file. */
 const checkMs = 1_000;
-/** Maximum number of bytes that wait for a slow disk. Further lines are discarded and reported. */
+/** Further lines that wait for a slow disk are discarded and reported. */
 const maxWaitingBytes = 16 * 1024 * 1024;
 
 const fileMode = 0o640;
 
 export interface WriteErrors {
-  /**
-   * Called when the disk or pipe refuses a write, only once until a write succeeds. The text is retried with the next
-   * write.
-   */
+  /** Called when a write fails, only once until a write succeeds. The text is retried with the next write. */
   failed(error: Error): void;
   dropped(lines: number): void;
 }
 
 export interface LineWriter {
-  /** Buffers a line without its line feed. Never waits and never throws. */
+  /** `line`: text without a line feed. Never waits and never throws. */
   write(line: string): void;
-  /** Writes the buffered lines and closes. Resolves when they are written, or cannot be. */
+  /** Resolves when the buffered lines are written, or cannot be. */
   close(): Promise<void>;
 }
 
@@ -98,7 +94,6 @@ export function openLines(file: string | undefined, clock: Clock, errors: WriteE
   };
 }
 
-/** Returns a function that opens the file again if it was replaced or removed. */
 function reopener(
   file: string,
   destination: ReturnType<typeof pino.destination>,

@@ -1,15 +1,9 @@
-/**
- * Step `agent-headers`: reads the X-Agent-* headers, in which an agent describes itself, and makes them safe to log.
- */
+/** The X-Agent-* headers, in which an agent describes itself, made safe to log. */
 import { defineStep, type Exchange } from "sluice-gateway/plugin";
 import type { Agent } from "sluice-gateway/services";
 
-/** Maximum length of a value in characters. Longer values are cut. */
 const maxChars = 128;
-/**
- * Maximum number of entries in X-Agent-Capabilities, and their maximum length. Further entries are discarded, and
- * longer ones are cut.
- */
+/** Further entries are discarded, and longer ones are cut. */
 const maxCapabilities = 16;
 const maxCapabilityChars = 64;
 
@@ -88,8 +82,8 @@ function listed(value: string | string[] | undefined): readonly string[] | undef
 }
 
 /**
- * Trims a value and replaces everything except visible ASCII and spaces by `?`, so that it cannot forge a log line or
- * control a terminal.
+ * Replaces everything except visible ASCII and spaces by `?`, so that a value cannot forge a log line or control a
+ * terminal.
  */
 function clean(value: string | string[] | undefined, max = maxChars): string | undefined {
   if (value === undefined) return undefined;

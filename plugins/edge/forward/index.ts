@@ -1,7 +1,4 @@
-/**
- * Surface `forward`: forwards the request unchanged to an upstream and streams the answer back. Bodies are not buffered
- * in either direction.
- */
+/** Forwards requests unchanged and streams the answers back. Bodies are not buffered in either direction. */
 import { defineSurface, refuse, type FieldChanges } from "sluice-gateway/plugin";
 import { mapTarget } from "./target.ts";
 
@@ -159,7 +156,6 @@ const senders: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** Returns the faults of a `set` with fields that an operator cannot set. */
 function fieldFaults(pointer: string, changes: FieldChanges | undefined): OptionFault[] {
   return Object.keys(changes?.set ?? {})
     .filter((name) => senders.has(name.toLowerCase()))
@@ -169,7 +165,6 @@ function fieldFaults(pointer: string, changes: FieldChanges | undefined): Option
     }));
 }
 
-/** Returns the reason why requests cannot be forwarded to a URL. Undefined if they can. */
 function urlFault(text: string): string | undefined {
   const url = URL.parse(text);
   if (url === null) return `"${text}" is not a url`;

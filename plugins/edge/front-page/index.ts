@@ -1,4 +1,3 @@
-/** Surface `front-page`: shows a person or a program that opens the gateway's root where to find the documentation. */
 import {
   defineSurface,
   type DocumentedRoute,
@@ -93,7 +92,6 @@ function repliesOf(
   };
 }
 
-/** Returns links only to documents that this gateway routes. */
 function linksOf(
   { documentation, openapi, discovery }: Options,
   routes: readonly DocumentedRoute[],

@@ -1,4 +1,3 @@
-/** Step `local-access`: admits programs of this machine that have the local key, and no page of another origin. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { defineStep, refuse } from "sluice-gateway/plugin";
 import { isLoopback } from "sluice-gateway/internal/http";

@@ -67,7 +67,6 @@ export class Components {
   }
 }
 
-/** Returns a schema with its example, for the places where OpenAPI allows one. */
 export function schemaWithExample(
   schema: JsonSchema,
   wanted: Parameters<typeof exampleOf>[1],
@@ -76,7 +75,6 @@ export function schemaWithExample(
   return { schema: rest, ...withExample(exampleOf(schema, wanted)) };
 }
 
-/** Returns an object without a member if there is no example. */
 export function withExample(example: unknown): { readonly example?: unknown } {
   return example === undefined ? {} : { example };
 }

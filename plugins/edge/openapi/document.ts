@@ -1,4 +1,3 @@
-/** Builds the OpenAPI 3.1 document of all routes from the documentation in their plugins' manifests. */
 import type { DocumentedRoute, Operation } from "sluice-gateway/plugin";
 import { Components } from "./components.ts";
 import type { MediaType, Ref, ResponseObject } from "./objects.ts";
@@ -33,7 +32,6 @@ export interface DocumentInfo {
   readonly title: string;
   readonly description: string;
   readonly version: string;
-  /** Address at which clients reach the gateway. */
   readonly url: string;
 }
 
@@ -106,7 +104,7 @@ const spellings: Readonly<Record<string, string>> = {
   openapi: "OpenAPI",
 };
 
-/** Returns the title of the section with the operations of a surface, such as `Ledger RPC`. */
+/** Returns a title such as `Ledger RPC`. */
 function tagOf({ surface: { name } }: DocumentedRoute): string {
   const text = name
     .split("-")
@@ -115,9 +113,7 @@ function tagOf({ surface: { name } }: DocumentedRoute): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
-/**
- * Converts the rest of a path to one parameter. Its description says that it may contain slashes, which OpenAPI cannot.
- */
+/** The parameter's description says that it may contain slashes, which OpenAPI cannot. */
 function openApiPath(path: string): string {
   return path.endsWith("/*") ? `${path.slice(0, -1)}{rest}` : path;
 }
@@ -129,7 +125,7 @@ function operationId(method: string, path: string): string {
   return method.toLowerCase() + capitalised.join("");
 }
 
-/** Adds a number to an id that is already used, because `/a/b` and `/a/{b}` have the same id. */
+/** Adds a number to a used id, because `/a/b` and `/a/{b}` have the same one. */
 function unusedId(id: string, used: Set<string>): string {
   let unused = id;
   for (let n = 2; used.has(unused); n++) unused = `${id}${n}`;
@@ -138,8 +134,8 @@ function unusedId(id: string, used: Set<string>): string {
 }
 
 /**
- * Returns the alternatives, each with its required capabilities as roles (OpenAPI 3.1, "Security Requirement Object").
- * All parts that require a key must be satisfied.
+ * Each alternative has its capabilities as roles (OpenAPI 3.1, "Security Requirement Object"). All parts that require a
+ * key must be satisfied.
  */
 function securityOf(parts: readonly Operation[]): OperationObject["security"] {
   let alternatives: readonly (readonly string[])[] | undefined;

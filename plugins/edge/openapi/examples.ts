@@ -1,14 +1,10 @@
-/**
- * Creates example values for the schemas of the document. A plugin can provide examples with the keyword `examples` of
- * JSON Schema. For all other schemas, a value is generated.
- */
+/** Example values for the schemas of the document: those of the keyword `examples`, or else generated ones. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 
 interface ExampleHints {
   /** Name of the member or parameter, which hints at its value. */
   readonly name?: string;
-  /** True to include optional members. */
   readonly isWhole: boolean;
 }
 
@@ -18,7 +14,6 @@ const maxDepth = 12;
 const hash = `0x${"3f".repeat(32)}`;
 const hex = "3f".repeat(32);
 
-/** Examples for names that have the same meaning everywhere. */
 const byName: Readonly<Record<string, string>> = {
   address: "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY",
   hash,
@@ -97,13 +92,12 @@ export function exampleOf(schema: JsonSchema, hints: ExampleHints, depth = 0): u
   }
 }
 
-/** Returns the first type if there are several. */
 function typeOf({ type, properties }: JsonSchema): unknown {
   if (Array.isArray(type)) return type[0];
   return type ?? (properties === undefined ? "string" : "object");
 }
 
-/** Merges the first alternative and all of `allOf` into the schema. Returns the schema itself if it has neither. */
+/** Merges the first alternative and all of `allOf` into the schema. */
 function flattened(schema: JsonSchema): JsonSchema {
   const { oneOf, anyOf, allOf, ...rest } = schema;
   const parts = [
@@ -125,7 +119,6 @@ function merged(one: JsonSchema, other: JsonSchema): JsonSchema {
   };
 }
 
-/** Undefined if a required member has no example. */
 function objectExample(schema: JsonSchema, { isWhole }: ExampleHints, depth: number): unknown {
   const required = listIn(schema["required"]);
   const example: Record<string, unknown> = {};
@@ -166,7 +159,7 @@ function textExample(schema: JsonSchema, name = ""): string | undefined {
   );
 }
 
-/** Returns a test for a pattern. It is always false if the plugin's pattern is not a regular expression. */
+/** The test is always false if the plugin's pattern is not a regular expression. */
 function matcherOf(pattern: unknown): (text: string) => boolean {
   if (typeof pattern !== "string") return () => true;
   try {

@@ -1,4 +1,3 @@
-/** Documents the health checks, which every gateway answers although pipeline.yaml has no routes for them. */
 import type { DocumentedRefusal, DocumentedRoute, Operation } from "sluice-gateway/plugin";
 
 const healthBody = {

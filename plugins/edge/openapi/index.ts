@@ -1,6 +1,6 @@
 /**
- * Surface `openapi`: the OpenAPI 3.1 document of all loaded routes, or a page that shows it (`viewer.ts`). The document
- * is built from the manifests of the plugins (`operation`), which document their requests and answers.
+ * The OpenAPI 3.1 document of all loaded routes, or a page that shows it. The manifests of the plugins (`operation`)
+ * document their requests and answers.
  */
 import {
   defineSurface,

@@ -1,7 +1,5 @@
-/** Objects of an OpenAPI document (OpenAPI 3.1) that several of its parts contain. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 
-/** A T, or a reference to one in `components`. */
 export type Ref<T> = T | { readonly $ref: string };
 
 /** `example`: value that fits the schema. Missing if none could be generated. */

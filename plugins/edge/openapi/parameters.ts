@@ -1,4 +1,3 @@
-/** Reads the parameters of an operation from the object schemas of its parts. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { schemaWithExample } from "./components.ts";
@@ -9,14 +8,13 @@ export interface Parameter {
   readonly required: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
-  /** A value that fits the schema. Missing if none could be generated. */
   readonly example?: unknown;
 }
 
 /** OpenAPI 3.1, "Parameter Object": these headers are ignored there, because other parts of the document have them. */
 const reserved = new Set(["accept", "content-type", "authorization"]);
 
-/** Returns path, query and header parameters in this order. A later part replaces parameters with the same name. */
+/** A later part replaces parameters with the same name. */
 export function parametersOf(path: string, parts: readonly Operation[]): readonly Parameter[] {
   const found = new Map<string, Parameter>();
   const add = (parameter: Parameter): void => {
@@ -54,7 +52,6 @@ function pathParameter(name: string, schema: JsonSchema): Parameter {
   return { name, in: "path", required: true, ...described(name, schema) };
 }
 
-/** Moves the description and the example from the schema to the parameter. */
 function described(
   name: string,
   schema: JsonSchema,

@@ -1,4 +1,3 @@
-/** Collects the responses of an operation: the answers of its surface, and the refusals of surface, steps and core. */
 import {
   refuse,
   type DocumentedAnswer,
@@ -53,7 +52,6 @@ function statusOf({ code, status }: DocumentedRefusal): number {
   return status ?? refuse(code).status;
 }
 
-/** The members that all responses of an operation share. */
 interface Documented {
   readonly headers: DocumentedHeaders;
   /** Schema of the surface's refusals, if they do not have the canonical envelope. */
@@ -87,7 +85,7 @@ function responseOf(
   return components.response(nameOf(refusals), response);
 }
 
-/** The JSON body of a status that an answer, refusals or both may have. The example is the answer's if there is one. */
+/** The example is the answer's if there is one. */
 function jsonOf(
   schemas: readonly JsonSchema[],
   answered: MediaType | undefined,
@@ -111,7 +109,6 @@ function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
-/** Returns the response of a surface without documentation. */
 function anything(common: DocumentedHeaders, components: Components): ResponseObject {
   return {
     description: "The surface does not describe its responses.",
@@ -137,7 +134,6 @@ function descriptionOf({ code, description }: DocumentedRefusal): string {
   return description ?? `The request was refused: ${messageOf(code)}.`;
 }
 
-/** Returns the message of the error catalogue. */
 function messageOf(code: DocumentedRefusal["code"]): string {
   const { error } = JSON.parse(String(refuse(code).body)) as { readonly error: string };
   return error;
@@ -147,7 +143,6 @@ function retryOf({ code }: DocumentedRefusal): DocumentedHeaders {
   return refuse(code).headers?.includes("retry-after") === true ? retryAfter : {};
 }
 
-/** Returns the schema of the envelope with the codes of these refusals and their details. */
 function errorOf(refusals: readonly DocumentedRefusal[]): JsonSchema {
   const plain = refusals.filter(({ details }) => details === undefined).map(({ code }) => code);
   const cases = refusals.flatMap(({ code, details }) =>

@@ -1,7 +1,6 @@
 /**
- * Serves the page that shows the document: Swagger UI, from this package. The same route serves the files of the page
- * (`?asset=NAME`), so that the page needs only one route. They are read when a browser asks for them. The compressed
- * files are kept only until the next garbage collection.
+ * The page that shows the document: Swagger UI, from this package. The same route serves its files (`?asset=NAME`), so
+ * that the page needs only one route. The compressed files are kept only until the next garbage collection.
  */
 import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
@@ -19,7 +18,6 @@ export const cacheControl = "public, max-age=300";
 const script = "text/javascript; charset=utf-8";
 const style = "text/css; charset=utf-8";
 
-/** The files of the page by name, with their types. */
 const files = {
   "swagger-ui-bundle.js": script,
   "swagger-ui.css": style,
@@ -32,14 +30,11 @@ const compress = promisify(gzip);
 
 interface ViewerOptions {
   readonly title: string;
-  /** Path of the document, to which the page links. */
   readonly document: string;
-  /** Base URL of the gateway for clients. */
   readonly url: string;
   readonly version: string;
 }
 
-/** Returns a function that answers requests for the page and its files. `source`: the document as JSON. */
 export function viewerOf(
   options: ViewerOptions,
   source: string,

@@ -1,4 +1,4 @@
-/** The bucket of one caller, as the step sees it. `now` is always a time in whole microseconds of a monotonic clock. */
+/** `now` is always a time in whole microseconds of a monotonic clock. */
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { BucketTerms } from "./terms.ts";
 
@@ -9,9 +9,9 @@ export interface Bucket {
   /** Takes a token if there is one. Never rejects. */
   take(now: number): Awaitable<boolean>;
   remaining(now: number): number;
-  /** Returns the microseconds until there can be a token: 0 if there is one. */
+  /** Returns 0 if there is a token, and `maxMicros` if there will never be one. */
   microsToNext(now: number): number;
-  /** Returns true if the bucket is full, so that a new one would behave in the same way. */
+  /** A new bucket would behave in the same way as a full one. */
   isFull(now: number): boolean;
   /** Called when the bucket is removed from its table. */
   remove?(): void;

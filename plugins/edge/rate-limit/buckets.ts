@@ -1,4 +1,3 @@
-/** The buckets of all callers of one kind, up to a maximum number. */
 import type { Bucket } from "./bucket.ts";
 import type { BucketTerms } from "./terms.ts";
 
@@ -31,7 +30,7 @@ export class Buckets<B extends Bucket = Bucket> {
     return this.#buckets.size;
   }
 
-  /** Returns the caller's bucket with these terms. A new bucket is full. `now`: time in whole microseconds. */
+  /** A new bucket is full. `now`: time in whole microseconds. */
   of(caller: string, terms: BucketTerms, now: number): B {
     const known = this.#buckets.get(caller);
     if (known !== undefined) {

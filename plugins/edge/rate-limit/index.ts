@@ -1,6 +1,6 @@
 /**
- * Step `rate-limit`: takes one token per request, and per message on a WebSocket, from the bucket of the key, or of the
- * address without a valid key.
+ * Takes one token per request, and per message on a WebSocket, from the bucket of the key, or of the address without a
+ * valid key.
  */
 import { addressKey } from "sluice-gateway/internal/http";
 import { defineStep, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
@@ -130,7 +130,6 @@ export default defineStep<Options>({
   },
 });
 
-/** Converts milliseconds to whole microseconds, the unit of the buckets. */
 function micros(monotonicMs: number): number {
   return Math.floor(monotonicMs * 1000);
 }
@@ -150,7 +149,6 @@ class Limiter<B extends Bucket> {
     this.#addressTerms = createTerms("address", rps, burst);
   }
 
-  /** `name`: that of the terms. */
   bucketsOf(name: string): Buckets<B> {
     return name === this.#addressTerms.name ? this.#addresses : this.#keys;
   }
@@ -164,7 +162,6 @@ class Limiter<B extends Bucket> {
     return this.#addresses.of(address, this.#addressTerms, now);
   }
 
-  /** Returns the terms, which all keys with the same rate share. Their number is that of the plans and overrides. */
   #termsOf(principal: KeyPrincipal): BucketTerms {
     const rps = this.#options.rps ?? principal.rps;
     let terms = this.#keyTerms.get(rps);

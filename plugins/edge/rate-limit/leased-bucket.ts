@@ -17,7 +17,6 @@ const aheadMicros = 10_000;
 export interface LeasedBucketDeps {
   readonly redis: Redis;
   readonly clock: Clock;
-  /** Returns a name that no other hold of any replica has. */
   readonly newHold: () => string;
   /** Returns the terms of this replica's share. Equal arguments return the same object until the number changes. */
   readonly shareOf: (terms: BucketTerms) => BucketTerms;
@@ -41,13 +40,10 @@ export class LeasedBucket implements Bucket {
   #hold: string;
   #held = 0;
   #heldUntil = 0;
-  /** Number of held tokens after the last call. */
   #lease = 0;
   /** Tokens used from the hold since the last call. */
   #used = 0;
-  /**
-   * Number of tokens that were allowed while Redis was unreachable and must still be taken from the bucket in Redis.
-   */
+  /** Tokens that were allowed while Redis was unreachable and must still be taken from the bucket in Redis. */
   #debt = 0;
   /** Whole tokens in Redis after the last call. */
   #left: number;
@@ -57,7 +53,6 @@ export class LeasedBucket implements Bucket {
   #isAsking = false;
   #waiting: WaitingRequest[] = [];
 
-  /** `key`: the key in Redis. `now`: time in whole microseconds of a monotonic clock. */
   constructor(deps: LeasedBucketDeps, key: string, terms: BucketTerms, now: number) {
     this.#deps = deps;
     this.#key = key;
@@ -112,7 +107,7 @@ export class LeasedBucket implements Bucket {
     return isIdle && this.#share.isFull(now);
   }
 
-  /** Returns the time now. The arrival time of a request would let expired tokens be used. */
+  /** Not the arrival time of a request, because that would let expired tokens be used. */
   #micros(): number {
     return Math.floor(this.#deps.clock.monotonic() * 1000);
   }
@@ -138,7 +133,7 @@ export class LeasedBucket implements Bucket {
     return true;
   }
 
-  /** Requests tokens from Redis for all waiting requests, and some more to hold. Never rejects. */
+  /** Requests tokens for all waiting requests, and some more to hold. Never rejects. */
   async #ask(): Promise<void> {
     this.#isAsking = true;
     // Requests that arrive at the same moment share the call.
@@ -199,7 +194,6 @@ export class LeasedBucket implements Bucket {
   }
 }
 
-/** Checks the reply of the script. Throws for any other reply. */
 function readReply(reply: unknown): {
   readonly taken: number;
   readonly lent: number;

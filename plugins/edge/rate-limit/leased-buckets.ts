@@ -1,4 +1,3 @@
-/** Creates the buckets in Redis of one limiter. */
 import { randomBytes } from "node:crypto";
 import type { Clock, Redis } from "sluice-gateway/plugin";
 import type { CreateBucket } from "./buckets.ts";

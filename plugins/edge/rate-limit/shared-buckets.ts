@@ -97,7 +97,6 @@ interface Asked {
   readonly terms: BucketTerms;
 }
 
-/** The bucket of a caller in a thread that serves. */
 class JoinedBucket implements Bucket {
   readonly #join: (terms: BucketTerms) => Promise<SharedArrayBuffer | undefined>;
   #terms: BucketTerms;
@@ -147,11 +146,10 @@ class JoinedBucket implements Bucket {
   }
 }
 
-/** Creates the buckets of the main thread. */
 export const createSharedBucket: CreateBucket<SharedBucket> = (_, terms, now) =>
   new SharedBucket(terms, now);
 
-/** Creates those of a thread that serves. `limiter`: text that is the same for the same limiter in every thread. */
+/** `limiter`: text that is the same for the same limiter in every thread. */
 export function joinedBuckets(threads: Threads, limiter: string): CreateBucket {
   return (caller, terms) =>
     new JoinedBucket((current) => {
@@ -162,7 +160,7 @@ export function joinedBuckets(threads: Threads, limiter: string): CreateBucket {
     }, terms);
 }
 
-/** Answers the threads that serve. `bucketsOf` returns the buckets of the kind with this name. Only in the main thread. */
+/** Called only in the main thread. `bucketsOf`: returns the buckets of the kind with this name. */
 export function serveBuckets(
   threads: Threads,
   limiter: string,

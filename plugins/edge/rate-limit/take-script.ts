@@ -1,5 +1,3 @@
-/** The script that takes tokens from a bucket in Redis, and lends some to a replica. */
-
 /** A hold in Redis ends after this time, in microseconds. Tokens that were not returned by then count as spent. */
 const holdMicros = 2_000_000;
 

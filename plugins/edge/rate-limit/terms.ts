@@ -9,7 +9,6 @@ export const maxMicros = 3.2e16;
 /** Keeps a level plus one refill below 2^53. */
 const maxBurst = 4_000_000;
 
-/** The terms of a bucket, created once per rate. */
 export interface BucketTerms {
   readonly unitsPerMicro: number;
   readonly capUnits: number;
@@ -44,14 +43,14 @@ export function createTerms(name: string, rps: number, burst: number): BucketTer
 }
 
 /**
- * Returns the value of `RateLimit` (section 4 of the draft). `t=1` equals the Retry-After of one second that the
- * specification fixes; any other value would contradict it.
+ * Source: section 4 of the draft. `t=1` equals the Retry-After of one second that the specification fixes; any other
+ * value would contradict it.
  */
 export function limitField(terms: BucketTerms, remaining: number): string {
   return (terms.limits[remaining] ??= `"${terms.name}";r=${remaining};t=1`);
 }
 
-/** Returns the terms of one of `replicas` equal shares, which has at least one token. The header fields do not change. */
+/** Each share has at least one token. The header fields do not change. */
 export function shareOf(terms: BucketTerms, replicas: number): BucketTerms {
   if (replicas === 1) return terms;
   // Rounded up, so that a small rate does not become 0.

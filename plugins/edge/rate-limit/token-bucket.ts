@@ -11,7 +11,6 @@ export class TokenBucket implements Bucket {
   #level: number;
   #at: number;
 
-  /** Creates a full bucket. `now`: time in whole microseconds of a monotonic clock. */
   constructor(terms: BucketTerms, now: number) {
     this.#terms = terms;
     this.#level = terms.capUnits;
@@ -22,12 +21,10 @@ export class TokenBucket implements Bucket {
     return this.#level;
   }
 
-  /** Time of the level in microseconds. */
   get at(): number {
     return this.#at;
   }
 
-  /** Continues with the state of another bucket. */
   restore(level: number, at: number): void {
     this.#level = level;
     this.#at = at;
@@ -55,7 +52,6 @@ export class TokenBucket implements Bucket {
     return Math.floor(this.#level / unitsPerToken);
   }
 
-  /** Returns the microseconds until there is a token: 0 if there is one, `maxMicros` for a rate of 0. */
   microsToNext(now: number): number {
     this.#refill(now);
     const { unitsPerMicro } = this.#terms;

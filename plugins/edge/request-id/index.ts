@@ -1,4 +1,3 @@
-/** Step `request-id`: gives every exchange an id, which is the client's own if it is safe to return, else a UUID. */
 import { randomUUID } from "node:crypto";
 import { isRequestId } from "sluice-gateway/internal/http";
 import { defineStep } from "sluice-gateway/plugin";

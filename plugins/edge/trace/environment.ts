@@ -31,9 +31,7 @@ export interface TraceSettings {
 export interface TraceEnvironment {
   /** Undefined if nothing is traced. */
   readonly settings: TraceSettings | undefined;
-  /**
-   * Warnings about invalid values. The specification requires a warning and the default instead of a failed start.
-   */
+  /** The specification requires a warning and the default instead of a failed start. */
   readonly warnings: readonly string[];
 }
 
@@ -60,8 +58,8 @@ export function readEnvironment(env: Env): TraceEnvironment {
 }
 
 /**
- * Returns true if traces are exported. In the specification, `otlp` is the default and sends to localhost. Here, either
- * an endpoint must be set, or `otlp` must be selected explicitly.
+ * In the specification, `otlp` is the default and sends to localhost. Here, either an endpoint must be set, or `otlp`
+ * must be selected explicitly.
  */
 function isWanted(env: Env, warnings: string[]): boolean {
   if (valueOf(env, "OTEL_SDK_DISABLED")?.toLowerCase() === "true") return false;
@@ -125,7 +123,7 @@ function isHttp(text: string | undefined): boolean {
   return url?.protocol === "http:" || url?.protocol === "https:";
 }
 
-/** Returns the value of a variable. By the specification, an empty variable counts as not set. */
+/** By the specification, an empty variable counts as not set. */
 function valueOf(env: Env, name: string): string | undefined {
   const value = env[name]?.trim();
   return value === "" ? undefined : value;

@@ -1,4 +1,3 @@
-/** Exports ended spans in batches. Spans are discarded if the collector does not keep up. */
 import { ExportResultCode } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import {
@@ -28,7 +27,7 @@ const closeMs = 3000;
 
 export interface TraceExport {
   readonly provider: TracerProvider;
-  /** Sends the ended spans. Resolves when they are sent, or after `closeMs`. */
+  /** Resolves when the ended spans are sent, or after `closeMs`. */
   close(): Promise<void>;
 }
 
@@ -49,7 +48,7 @@ export function openExport(settings: TraceSettings, host: Host): TraceExport {
   };
 }
 
-/** Returns the SDK's batch processor with its own limits, but counts discarded spans and logs an outage once. */
+/** The SDK's batch processor, but it counts discarded spans and logs an outage once. */
 function countedBatches({ batch }: TraceSettings, { log, metrics }: Host): SpanProcessor {
   const family = metrics.counter(
     "sluice_trace_spans_total",

@@ -1,7 +1,7 @@
 /**
- * The attributes of an exchange's span: the conventions for HTTP servers
- * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), those for agents, and attributes of the gateway
- * itself, which start with `sluice.`. Headers and queries are omitted, because they may contain secrets.
+ * The conventions for HTTP servers (https://opentelemetry.io/docs/specs/semconv/http/http-spans/), those for agents,
+ * and attributes of the gateway itself, which start with `sluice.`. Headers and queries are omitted, because they may
+ * contain secrets.
  */
 import { redact, type Exchange, type Outcome, type SpanAttributes } from "sluice-gateway/plugin";
 import { clientScheme } from "sluice-gateway/internal/http";
@@ -82,7 +82,6 @@ function agentAttributes(agent: Agent | undefined): SpanAttributes | undefined {
   );
 }
 
-/** Undefined if no route matched. */
 function routeOf(x: Exchange): string | undefined {
   const { path } = x.route;
   return path.startsWith("/") ? path : undefined;

@@ -1,7 +1,3 @@
-/**
- * Step `trace`: traces every exchange with OpenTelemetry if its environment variables enable it. Otherwise it does
- * nothing and loads nothing.
- */
 import { defineStep } from "sluice-gateway/plugin";
 import { readEnvironment } from "./environment.ts";
 
@@ -11,8 +7,7 @@ export default defineStep({
   provides: { trace: "requestHeaders" },
   permissions: { body: "none" },
   async start(_, host) {
-    // OpenTelemetry's variables are the same for all programs of a machine. Its SDK reads others of them from the
-    // environment itself.
+    // OpenTelemetry's variables are the same for all programs of a machine. Its SDK reads others of them itself.
     const { settings, warnings } = readEnvironment(process.env);
     for (const warning of warnings) host.log.warn({}, warning);
     if (settings === undefined) return {};

@@ -1,4 +1,4 @@
-/** The span that plugins use, implemented by a span of the SDK with the times of the gateway's clock. */
+/** A span of the SDK with the times of the gateway's clock. */
 import {
   ROOT_CONTEXT,
   SpanKind,
@@ -12,7 +12,6 @@ import {
 import type { ChildSpan, Clock, MessageTrace, SpanAttributes } from "sluice-gateway/plugin";
 import { fieldsOf, parentOf } from "./trace-context.ts";
 
-/** The shared parts of all spans of one exchange. */
 interface Timeline {
   readonly tracer: Tracer;
   readonly clock: Clock;

@@ -1,12 +1,11 @@
-/** Reads and writes the trace context of a request: W3C Trace Context (https://www.w3.org/TR/trace-context/). */
+/** W3C Trace Context (https://www.w3.org/TR/trace-context/). */
 import { ROOT_CONTEXT, trace, type Context, type SpanContext } from "@opentelemetry/api";
 import { parseTraceParent, TraceState } from "@opentelemetry/core";
 import type { MessageTrace } from "sluice-gateway/plugin";
 
 /**
- * Returns the parent context of a span: the client's trace if its headers, or a message, contain a valid one, else the
- * root. Only the valid part of `tracestate` is kept (Node joins several fields), and nothing without a `traceparent`
- * (section 3.3.1).
+ * Returns the client's trace if its headers, or a message, contain a valid one, else the root. Only the valid part of
+ * `tracestate` is kept (Node joins several fields), and nothing without a `traceparent` (section 3.3.1).
  */
 export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
   // Two fields arrive as one text with a comma, which is invalid.
@@ -19,7 +18,6 @@ export function parentOf({ traceparent, tracestate }: MessageTrace): Context {
   });
 }
 
-/** Returns the header fields for a request within the span, as a flat list. */
 export function fieldsOf({ traceId, spanId, traceFlags, traceState }: SpanContext): string[] {
   const sampled = (traceFlags & 1) === 1 ? "01" : "00";
   const state = traceState?.serialize() ?? "";

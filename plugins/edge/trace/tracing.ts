@@ -1,4 +1,4 @@
-/** The hooks of the step if tracing is enabled. It loads OpenTelemetry's SDK, so it is imported only then. */
+/** This file loads OpenTelemetry's SDK, so it is imported only if tracing is enabled. */
 import { SpanKind } from "@opentelemetry/api";
 import type { Host, StepHooks } from "sluice-gateway/plugin";
 import type { TraceSettings } from "./environment.ts";

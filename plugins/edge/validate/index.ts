@@ -1,4 +1,3 @@
-/** Step `validate`: checks the body, query and headers of requests against JSON Schemas. */
 import {
   defineStep,
   refuse,
@@ -30,7 +29,7 @@ const parts = {
   headers: { pointer: "/headers", coerce: true },
 } as const satisfies Record<string, Part>;
 
-/** All violations are reported for bodies of up to this size. In larger bodies, only the first one is reported. */
+/** Only the first violation of a larger body is reported. */
 const thoroughBytes = 64 * 1024;
 
 export default defineStep<Options>({
@@ -124,7 +123,7 @@ function refused(violations: readonly Violation[]): Reply {
   });
 }
 
-/** Reports header names that are not in lower case. They would never match, because headers arrive in lower case. */
+/** Such names would never match, because headers arrive in lower case. */
 function upperCaseHeaders(schema: JsonSchema = {}): { pointer: string; message: string }[] {
   const properties = schema["properties"];
   if (!isObject(properties)) return [];
@@ -137,11 +136,10 @@ function upperCaseHeaders(schema: JsonSchema = {}): { pointer: string; message: 
 }
 
 /**
- * Parses `a=1&b=2&b=3` to `{ a: "1", b: ["2", "3"] }` with form decoding (`+` is a space, percent escapes are UTF-8).
- * Names are in the order of their first use. The object has no prototype, so that `__proto__` is an ordinary name.
+ * `a=1&b=2&b=3` becomes `{ a: "1", b: ["2", "3"] }` with form decoding (`+` is a space, percent escapes are UTF-8). The
+ * object has no prototype, so that `__proto__` is an ordinary name.
  */
 export function parseQuery(query: string): Record<string, string | string[]> {
-  // An object without a prototype is a record of the values that are added to it.
   const members = Object.create(null) as Record<string, string | string[]>;
   for (const [name, value] of new URLSearchParams(query)) {
     const earlier = members[name];

@@ -1,27 +1,22 @@
-/** Compiles JSON Schemas (draft 2020-12) with ajv, and converts its errors to violations that a client can act on. */
 import { Ajv2020, type ErrorObject, type Options, type ValidateFunction } from "ajv/dist/2020.js";
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { messageOf } from "sluice-gateway/internal/toolkit";
 
-/** A violation: a JSON Pointer and a reason. Neither contains a value of the request. */
+/** Neither the JSON Pointer nor the reason contains a value of the request. */
 export interface Violation {
   readonly path: string;
   readonly reason: string;
 }
 
-/**
- * Returns the violations of a value. Undefined if there are none. `thorough`: true for all, false for only the first.
- */
+/** Returns undefined if there are no violations. `thorough`: true for all, false for only the first. */
 export type Check = (value: unknown, thorough: boolean) => readonly Violation[] | undefined;
 
-/** Maximum number of reported violations, so that a small request cannot cause a large answer. */
+/** Limits the answer, so that a small request cannot cause a large one. */
 export const maxViolations = 20;
 /** Limits the path, because member names come from the client. */
 const maxPathLength = 256;
 
-/**
- * The part of the request that is checked. `coerce`: true to convert text to numbers, booleans and one-element arrays.
- */
+/** `coerce`: true to convert text to numbers, booleans and one-element arrays. */
 export interface Part {
   readonly pointer: "/body" | "/query" | "/headers";
   readonly coerce: boolean;
@@ -41,8 +36,8 @@ function ajvOptions(part: Part): Options {
 }
 
 /**
- * Compiles a schema. Throws the errors of ajv, which `schemaFaults` reports earlier. A second function collects all
- * violations; it is not used for large bodies, because a client could use them to multiply its work.
+ * Throws the errors of ajv, which `schemaFaults` reports earlier. `all` is not used for large bodies, because a client
+ * could use them to multiply its work.
  */
 export function compileSchema(schema: JsonSchema, part: Part): Check {
   const first = new Ajv2020(ajvOptions(part)).compile(schema);
@@ -65,13 +60,11 @@ function violation(error: ErrorObject, pointer: string): Violation {
   return { path: path.slice(0, maxPathLength), reason: error.message ?? "is not allowed" };
 }
 
-/** Returns the path of an unexpected member. ajv reports only the object that contains it. */
 function namedMember(error: ErrorObject): string {
   const name: unknown = error.params["additionalProperty"] ?? error.params["unevaluatedProperty"];
   return typeof name === "string" ? `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}` : "";
 }
 
-/** Returns the faults of a schema, each with a JSON Pointer into the plugin's options. Empty if there are none. */
 export function schemaFaults(
   schema: JsonSchema,
   part: Part,

@@ -1,7 +1,4 @@
-/**
- * The methods `chainHead_v1_*` of the demo node, for clients on a WebSocket. The head never moves, so
- * a follow gets only its first events.
- */
+/** The methods `chainHead_v1_*` of the demo node. The head never moves, so a follow gets only its first events. */
 import { randomBytes } from "node:crypto";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { RecordedChain } from "./chain.ts";

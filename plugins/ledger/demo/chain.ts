@@ -1,7 +1,5 @@
-/** The recorded chain: its blocks by hash and number, and the value of every storage key at every block. */
 import type { RecordedBlock, Recording, StorageHistory } from "./recording.ts";
 
-/** A key and its value. Null if there was no value. */
 type KeyValue = readonly [key: string, value: string | null];
 
 /** Blocks are identified by their number, which `numberOf` returns. */
@@ -10,7 +8,7 @@ export interface RecordedChain {
   /** Number of the last block. It is both best and finalized, because a recording does not grow. */
   readonly head: number;
   block(number: number): RecordedBlock;
-  /** Returns the number of the block with this hash (lower-case hex). Undefined if there is none. */
+  /** `hash`: lower-case hex. Undefined if no block has it. */
   numberOf(hash: string): number | undefined;
   valueAt(key: string, number: number): string | null;
   /** Returns the blake2b-256 and the size of a value, including that of `:code`. Undefined if there is no value. */
@@ -20,7 +18,6 @@ export interface RecordedChain {
   ): { readonly hash: string; readonly bytes: number } | undefined;
   /** Returns up to `count` keys that start with `prefix` and come after `after`, in ascending order. */
   keysAt(prefix: string, count: number, after: string | undefined, number: number): string[];
-  /** Returns the keys of `keys` whose value block `number` changed, with the new value. */
   changesOf(keys: readonly string[], number: number): KeyValue[];
 }
 

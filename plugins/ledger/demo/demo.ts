@@ -1,4 +1,3 @@
-/** The node of `sluice dev`: a demo node, unless LEDGER_RPC_URL is set, and example calls. */
 import { upstreamIn } from "sluice-gateway/internal/http";
 import {
   exampleRequest,
@@ -58,7 +57,7 @@ export const demo: Demo = {
 /** Storage key of `Timestamp.Now`, which almost every Substrate runtime has. */
 const timestampNow = "0xf0c365c3cf59d671eb72da0e7a4113c49f1f0515f462cdcf84e0f1d6045dfcbb";
 
-/** Returns a call, a read at a block and a batch. `blockHash`: undefined if it is not known; then the head is read. */
+/** `blockHash`: undefined if it is not known; then the head is read. */
 function requestsTo(
   url: string,
   key: DemoKey | undefined,

@@ -16,7 +16,6 @@ export function invalidParams(data: string): RpcFailure {
   return new RpcFailure(-32602, "Invalid params", data);
 }
 
-/** The failure of the `state_` methods for an unknown block. */
 export function unknownBlock(hash: string): RpcFailure {
   return new RpcFailure(
     4003,

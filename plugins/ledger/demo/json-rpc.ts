@@ -5,13 +5,11 @@ import type { Method } from "./method.ts";
 
 export interface Answer {
   readonly status: 200 | 400;
-  /** Empty if the body contained only notifications. */
   readonly body: string;
 }
 
 type Id = string | number | null;
 
-/** Answers one body: a call, a batch, or something that is neither. */
 export function answerBody(methods: ReadonlyMap<string, Method>, text: string): Answer {
   const first = /^\s*(.)/s.exec(text)?.[1];
   if (first !== "{" && first !== "[") return { status: 400, body: parseError };
@@ -25,21 +23,19 @@ export function answerBody(methods: ReadonlyMap<string, Method>, text: string): 
   return { status: 200, body: given.length === 0 ? "" : `[${given.join(",")}]` };
 }
 
-/** A call with its params by position. */
 interface Call {
   readonly id: unknown;
   readonly method: string;
   readonly args: readonly unknown[];
 }
 
-/** Returns the call in a message of a WebSocket. Undefined if the text is not a single call. */
+/** Returns the call in a WebSocket message. Undefined if the text is not a single call. */
 export function readCall(text: string): Call | undefined {
   const { id = null, method, params } = members(parsed(text));
   if (typeof method !== "string") return undefined;
   return { id, method, args: Array.isArray(params) ? params : [] };
 }
 
-/** Returns the value of a JSON text. Undefined if it is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,9 +1,4 @@
-/** A JSON-RPC method of the demo node. */
-
-/**
- * `params`: names of the parameters, which are given by position or name. `run` returns the result or throws
- * `RpcFailure`.
- */
+/** A method of the demo node. `params`: names of the parameters. `run`: returns the result or throws `RpcFailure`. */
 export interface Method {
   readonly params: readonly string[];
   run(...params: readonly unknown[]): unknown;

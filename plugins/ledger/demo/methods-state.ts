@@ -6,7 +6,6 @@ import { nonceAt } from "./nonce.ts";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
 import { readHash, readHex, readHexList, readNumber, readText } from "./params.ts";
 
-/** Maximum number of keys that a node lists in one call. */
 const maxKeysPerCall = 1_000;
 
 export function stateMethods(chain: RecordedChain): Methods {
@@ -17,12 +16,11 @@ export function stateMethods(chain: RecordedChain): Methods {
     if (number === undefined) throw unknownBlock(wanted);
     return number;
   };
-  /** Returns a method that reads a key at an optional block. */
   const ofKey = (read: (key: string, number: number) => unknown): Method => ({
     params: ["key", "hash"],
     run: (key, hash) => read(readHex(key, "key"), numberOf(hash)),
   });
-  /** Returns a method with the same answer at every block, because the runtime was never upgraded. */
+  /** The answer is the same at every block, because the runtime was never upgraded. */
   const ofRuntime = (result: unknown): Method => ({
     params: ["hash"],
     run(hash) {

@@ -1,4 +1,3 @@
-/** The JSON-RPC methods of the demo node, each with the names of its parameters as a Substrate node declares them. */
 import { hash } from "node:crypto";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
 import { accountIdOf } from "../ledger/decode/ss58.ts";
@@ -10,7 +9,6 @@ import { stateMethods } from "./methods-state.ts";
 import { nonceAt } from "./nonce.ts";
 import { readText, readHash } from "./params.ts";
 
-/** Includes `rpc_methods`. */
 export function demoMethods(chain: RecordedChain): ReadonlyMap<string, Method> {
   const methods = new Map<string, Method>(
     Object.entries({
@@ -49,7 +47,7 @@ function systemMethods({ head, recording }: RecordedChain): Methods {
   };
 }
 
-/** The methods for accounts and their extrinsics. No extrinsics are pending, because a recording accepts none. */
+/** No extrinsics are pending, because a recording accepts none. */
 function accountMethods(chain: RecordedChain): Methods {
   const accountNextIndex: Method = {
     params: ["account"],
@@ -99,7 +97,6 @@ function midnightMethods(chain: RecordedChain): Methods {
         return Buffer.from(`synthetic state of ${contract} at ${numberOf(at)}`).toString("hex");
       },
     },
-    /** The result is 32 bytes as a list of numbers. */
     midnight_zswapStateRoot: {
       params: ["at"],
       run: (at) => [...hash("sha256", `synthetic zswap state root at ${numberOf(at)}`, "buffer")],

@@ -1,7 +1,6 @@
 /**
- * The demo node: a JSON-RPC node in this process that replays the recorded answers of a real runtime, over HTTP and
- * WebSocket on one port. It has no state, accepts no extrinsics, and its head never moves. The README.md in this folder
- * lists every difference from a real node.
+ * The demo node: it replays the recorded answers of a real runtime, over HTTP and WebSocket on one port. It accepts no
+ * extrinsics, and its head never moves. README.md lists every difference from a real node.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { close, listen, readBody } from "sluice-gateway/internal/module";
@@ -17,11 +16,10 @@ import { DemoSubscriptions } from "./subscriptions.ts";
 export interface DemoNode {
   /** `http://host:port`. The same address accepts WebSockets. */
   readonly url: string;
-  /** Closes every connection and the port. */
   close(): Promise<void>;
 }
 
-/** Maximum size of a request that a Substrate node accepts by default. */
+/** The default limit of a Substrate node. */
 const requestBytes = 15 * 1024 * 1024;
 const jsonType = "application/json; charset=utf-8";
 const textType = "text/plain";
@@ -43,7 +41,6 @@ interface DemoOptions {
   readonly methods?: ReadonlyMap<string, Method>;
 }
 
-/** Rejects if the node cannot listen. */
 export async function startDemoNode({
   port = 0,
   host = "127.0.0.1",
@@ -55,7 +52,6 @@ export async function startDemoNode({
   const server = createServer((request, response) => {
     void respond(request, response, answer);
   });
-  // A node never closes idle connections.
   server.keepAliveTimeout = 0;
   const sockets = new WebSocketServer({ noServer: true, maxPayload: requestBytes });
   server.on("upgrade", (request, socket, head) => {

@@ -1,4 +1,3 @@
-/** Reads the nonce of an account from the recorded state. */
 import type { RecordedChain } from "./chain.ts";
 
 /** twox128("System") ‖ twox128("Account"), the prefix of all keys of that map. */

@@ -1,17 +1,11 @@
-/**
- * The recording that the demo node replays: the blocks, the state and the answers of one real runtime.
- * .ci/record-demo.ts creates it.
- */
+/** The recording of one real runtime that the demo node replays. .ci/record-demo.ts creates it. */
 import { readFileSync } from "node:fs";
 import { brotliDecompressSync } from "node:zlib";
 import { packageFile } from "sluice-gateway/internal/package-files";
 
-/**
- * The values of one storage key: `[first block, value, blake2b-256 of the value]`, ascending. Null if it was removed.
- */
+/** Entries in ascending order: `[first block, value, blake2b-256 of the value]`, or null for a removed value. */
 export type StorageHistory = ([number, string, string] | [number, null])[];
 
-/** A header in the form of `chain_getHeader`. */
 interface RecordedHeader {
   readonly parentHash: string;
   readonly number: string;
@@ -30,7 +24,6 @@ export interface RecordedBlock {
 export interface Recording {
   readonly genesisHash: string;
   readonly properties: Readonly<Record<string, unknown>>;
-  /** The answer of `state_getRuntimeVersion`, the same at every block. */
   readonly runtimeVersion: Readonly<Record<string, unknown>>;
   /** The answer of `state_getMetadata` (V14). */
   readonly metadata: string;
@@ -44,7 +37,6 @@ export interface Recording {
   readonly storage: Readonly<Record<string, StorageHistory>>;
 }
 
-/** Reads the recording that ships with the gateway. */
 export function readRecording(): Recording {
   const packed = readFileSync(packageFile("plugins/ledger/demo/recording.json.br"));
   // .ci/record-demo.ts writes the file from a value of this type.

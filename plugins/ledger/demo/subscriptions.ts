@@ -1,7 +1,4 @@
-/**
- * The older subscriptions of the demo node, for clients on a WebSocket. The head never moves, so a subscriber gets only
- * the first notification.
- */
+/** The older subscriptions of the demo node. The head never moves, so a subscriber gets only one notification. */
 import { randomBytes } from "node:crypto";
 import { readCall } from "./json-rpc.ts";
 import type { Method } from "./method.ts";

@@ -1,7 +1,4 @@
-/**
- * Surface `ledger-rpc`: the node's own JSON-RPC, whitelisted and metered. The ledger checks and answers the calls; this
- * surface reserves and settles their charges and sends the HTTP reply.
- */
+/** Surface `ledger-rpc`: the node's own JSON-RPC, whitelisted and metered. The ledger checks and answers the calls. */
 import {
   defineSurface,
   type Awaitable,
@@ -111,10 +108,7 @@ class WaitingCall {
   }
 }
 
-/**
- * Settles the charge and returns the answer. The call is charged even if the client has disconnected, because the node
- * has done the work.
- */
+/** The call is charged even if the client has disconnected, because the node has done the work. */
 function replyWith(
   answered: RpcAnswer,
   rpc: LedgerRpc | ProvedRpc,

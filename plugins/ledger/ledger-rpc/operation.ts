@@ -1,4 +1,4 @@
-/** The documentation of the node proxy's requests and answers (gateway.md, "POST /v1/ledger/rpc"). */
+/** gateway.md, "POST /v1/ledger/rpc". */
 import type { Operation } from "sluice-gateway/plugin";
 import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/json-schema";
 

@@ -1,4 +1,3 @@
-/** The tool that reads an account: nonce, references and balances. */
 import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/services";
 import { decodedAt } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";

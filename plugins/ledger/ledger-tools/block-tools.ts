@@ -1,4 +1,3 @@
-/** Tools that read a block: as the node returns it, decoded, or its events. */
 import type { Tool, ToolContext, ToolResult } from "sluice-gateway/services";
 import { decodedAt, findBlock, type BlockInput } from "./block.ts";
 import { blockHashFault, hexSchema } from "./hex.ts";

@@ -1,4 +1,3 @@
-/** Finds blocks by height or hash, and checks whether a block exists. */
 import {
   toolFailure,
   type DecodedJson,
@@ -41,7 +40,6 @@ const heightXorHash = toolFailure(
   "give either the height or the hash of a block",
 );
 
-/** Returns the block that an input names. */
 export async function findBlock(
   chain: Chain,
   { height, hash }: BlockInput,
@@ -127,10 +125,7 @@ export async function unknownFault(
   return height === 0 ? genesisFault(chain, hash, context) : undefined;
 }
 
-/**
- * Returns what was decoded at a block, or a failure if the block does not exist. `isEmpty`: true for a value that is more
- * likely to mean that the block does not exist.
- */
+/** `isEmpty`: true for a value that is more likely to mean that the block does not exist. */
 export async function decodedAt(
   chain: Chain,
   hash: string,

@@ -1,4 +1,3 @@
-/** Tools that read general facts about the chain and its node: health, names, statistics. */
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { numberOf } from "./block.ts";
@@ -43,7 +42,7 @@ export function chainTools(chain: Chain): Tool<never>[] {
 
 type ReadResult<T> = { readonly ok: true; readonly value: T } | ToolFailure;
 
-/** Calls a method and reads its result. `read`: returns undefined for a result that it cannot read. */
+/** `read`: returns undefined for a result that it cannot read. */
 async function callAndRead<T>(
   chain: Chain,
   method: string,
@@ -179,9 +178,7 @@ async function propertiesOf(chain: Chain, context: ToolContext): Promise<ReadRes
   };
 }
 
-/**
- * Returns the first element of a list. Chains with several tokens return a list that starts with their native token.
- */
+/** Chains with several tokens return a list that starts with their native token. */
 function firstOf(value: unknown): unknown {
   return Array.isArray(value) ? (value as unknown[])[0] : value;
 }

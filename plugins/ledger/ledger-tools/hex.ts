@@ -1,7 +1,6 @@
 /**
- * Hexadecimal strings in the inputs of tools. The schema checks for `0x` and hex digits (GATEWAY_SCHEMA_VIOLATION).
- * These functions check that the digits are whole bytes of the expected number (GATEWAY_INVALID_PARAMS, decisions.md
- * section 6).
+ * Hexadecimal strings in the inputs of tools. The schema checks for `0x` and hex digits (GATEWAY_SCHEMA_VIOLATION),
+ * these functions for whole bytes of the expected number (GATEWAY_INVALID_PARAMS, decisions.md section 6).
  */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { toolFailure, type ToolFailure } from "sluice-gateway/services";
@@ -10,16 +9,14 @@ export function hexSchema(description: string): JsonSchema {
   return { type: "string", pattern: "^0x[0-9a-fA-F]*$", description };
 }
 
-/** Returns a failure if a string of this schema does not consist of whole bytes. */
 export function hexFault(name: string, hex: string): ToolFailure | undefined {
   if (hex.length % 2 === 0) return undefined;
   return toolFailure("GATEWAY_INVALID_PARAMS", `${name}: an odd number of hex digits`);
 }
 
-/** Length of `0x` and 32 bytes in hex. */
 const blockHashLength = 2 + 64;
 
-/** Returns a failure if `hash` is not a block hash. A missing hash is valid. */
+/** A missing hash is valid. */
 export function blockHashFault(name: string, hash: string | undefined): ToolFailure | undefined {
   if (hash === undefined || hash.length === blockHashLength) return undefined;
   return (

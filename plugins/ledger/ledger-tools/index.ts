@@ -1,7 +1,4 @@
-/**
- * Tools `ledger_*`, with which agents read the chain: blocks, events, accounts, storage and the node's whitelisted
- * methods. If the operator enables it, agents can also submit extrinsics.
- */
+/** Tools `ledger_*`, with which agents read the chain and, if the operator enables it, submit extrinsics. */
 import { defineTools } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
 import { accountTool } from "./account-tool.ts";

@@ -1,4 +1,3 @@
-/** Tools for the node's own methods: one calls a whitelisted method, one lists the whitelist. */
 import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/services";
 import { capability, readsChain } from "./tool-defaults.ts";
 import { callListedMethod, failureOf, type Chain } from "./node.ts";

@@ -28,7 +28,6 @@ const timedOut = executionError("the node did not answer in time");
 const undecodable = executionError("the node's answer does not match its metadata");
 const busy = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "too many blocks are being decoded");
 
-/** The failure for an answer that does not fit the method. */
 export const unreadableAnswer = executionError("the node's answer could not be read");
 export const unknownBlock = toolFailure("GATEWAY_NOT_FOUND", "there is no such block");
 const prunedState = toolFailure("GATEWAY_NOT_FOUND", "no node keeps the state of that block");
@@ -80,7 +79,6 @@ function failureFor(reason: LedgerFailure): ToolFailure {
   }
 }
 
-/** `block`: `known` if the block is known to exist. */
 export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): ToolFailure {
   switch (reason) {
     case "unknownBlock":
@@ -101,7 +99,7 @@ export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): Too
   }
 }
 
-/** Returns the small result of a call as a JSON value, or undefined if it is not JSON. */
+/** Called for small results only. The value is undefined if the result is not JSON. */
 export async function callForValue(
   chain: Chain,
   method: string,

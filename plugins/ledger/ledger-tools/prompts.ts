@@ -1,4 +1,3 @@
-/** Prompts that people choose in their client: questions about the chain that need more than one tool. */
 import { toolFailure, type Prompt, type PromptResult } from "sluice-gateway/services";
 import { badAddress } from "./account-tool.ts";
 import { capability } from "./tool-defaults.ts";

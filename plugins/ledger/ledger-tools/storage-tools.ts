@@ -1,4 +1,3 @@
-/** Tools that read storage: one value, or several values. */
 import {
   toolFailure,
   type Tool,
@@ -118,7 +117,6 @@ const tooManyValues: ToolFailure = {
   isCharged: true,
 };
 
-/** Returns the keys without those that differ only in case from an earlier one. */
 function distinctKeys(keys: readonly string[]): string[] {
   const distinct = new Map<string, string>();
   for (const key of keys)
@@ -134,14 +132,14 @@ function keyFault(keys: readonly string[]): ToolFailure | undefined {
   return undefined;
 }
 
-/** Returns the params of a method whose last param is a block hash. `first`: JSON text that has been checked. */
+/** `first`: JSON text that has been checked. */
 function paramsOf(first: string, at: string | undefined): string {
   return at === undefined ? `[${first}]` : `[${first},"${at.toLowerCase()}"]`;
 }
 
 /**
- * Called if nothing was found at a block. Returns a failure if the block does not exist, else undefined. Nodes answer a
- * read at an unknown block with an error, chopsticks with null.
+ * Called if nothing was found at a block, because nodes answer a read at an unknown block with an error, chopsticks
+ * with null. Returns a failure if the block does not exist.
  */
 async function blockFault(
   chain: Chain,

@@ -1,4 +1,3 @@
-/** The tool that writes: it submits a signed extrinsic to the node after the user has confirmed its summary. */
 import {
   toolFailure,
   type Tool,

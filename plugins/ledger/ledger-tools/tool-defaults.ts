@@ -1,9 +1,7 @@
-/** Shared parts of the manifests of all tools that read the chain. */
 import type { ToolAnnotations } from "sluice-gateway/services";
 
 export const capability = "ledger:read";
 
-/** The members of a tool that reads the chain: it changes nothing, but depends on the outside world. */
 export const readsChain = (
   title: string,
 ): { readonly capability: typeof capability; readonly annotations: ToolAnnotations } => ({

@@ -15,14 +15,13 @@ const maxReads = 4;
 export interface ArchiveCallsDeps extends SubscriptionDeps {
   readonly archive: LedgerArchive;
   readonly quota: Quota;
-  /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
 }
 
 export class ArchiveCalls {
   readonly #deps: ArchiveCallsDeps;
   readonly #open: OpenSubscriptions<ArchiveMethod, ClientArchiveRead>;
-  /** Aborted when the connection ends. Undefined until the first read. */
+  /** Aborted when the connection ends. */
   #leaving: AbortController | undefined;
 
   constructor(deps: ArchiveCallsDeps) {
@@ -39,13 +38,11 @@ export class ArchiveCalls {
     });
   }
 
-  /** Returns true if this method starts or stops a read. */
   handles(method: string): boolean {
     const { methods, stopping } = this.#deps.archive;
     return methods.has(method) || stopping.has(method);
   }
 
-  /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
   answer(call: RpcCall): Promise<void> {
     const { archive, replies } = this.#deps;
     const method = archive.methods.get(call.method);
@@ -86,7 +83,6 @@ export class ArchiveCalls {
     this.#leaving?.abort();
   }
 
-  /** Pauses the read while `isBusy` returns true. */
   #pausing(opened: Opened<ClientArchiveRead>): Opened<ClientArchiveRead> {
     if (opened.kind !== "open") return opened;
     const read = opened.subscription;

@@ -1,4 +1,3 @@
-/** Reads the parameters of `archive_v1_storage` and `archive_v1_storageDiff`. */
 import type { ArchiveRequest } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import {

@@ -1,4 +1,3 @@
-/** Answers the calls of one connection, and reports them for logs and metrics. */
 import type { CallReporter } from "sluice-gateway/plugin";
 import type { CallRefusal } from "./rpc-error.ts";
 
@@ -21,10 +20,7 @@ export class CallReplies {
     this.#calls = calls;
   }
 
-  /**
-   * Sends a result and reports the call. `result`: JSON text. `name`: name of the method in logs and metrics, if it
-   * differs from the client's.
-   */
+  /** `result`: JSON text. `name`: name of the method in logs and metrics, if it differs from the client's. */
   answer(call: RpcCall, result: string, name = call.method): void {
     this.report(name);
     this.send(`{"jsonrpc":"2.0","id":${call.id},"result":${result}}`);
@@ -35,7 +31,6 @@ export class CallReplies {
     this.send(`{"jsonrpc":"2.0","id":${call.id},"error":${error}}`);
   }
 
-  /** Reports a call for logs and metrics. `code`: code of the refusal. Undefined after a success. */
   report(name: string, code?: string): void {
     this.#calls.called({ kind: "node", name, isListed: true, code });
   }

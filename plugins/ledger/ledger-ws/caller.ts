@@ -1,7 +1,4 @@
-/**
- * The caller of a connection: the key that `authenticate` has found in a header or in the path, or for which a ticket
- * was made.
- */
+/** The caller of a connection: the key that `authenticate` has found, or for which a ticket was made. */
 import { refuse, type Awaitable, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { Accounts, KeyPrincipal } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/internal/toolkit";
@@ -16,7 +13,6 @@ export interface Caller {
   current(): Awaitable<KeyPrincipal | "refused" | "unavailable">;
 }
 
-/** Returns true if the caller has `ledger:write` now. */
 export async function mayWrite(caller: Caller): Promise<boolean> {
   const now = await caller.current();
   return typeof now === "object" && now.key.capabilities.has("ledger:write");

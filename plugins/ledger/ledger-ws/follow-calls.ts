@@ -1,4 +1,3 @@
-/** The methods `chainHead_v1_*` of one connection. */
 import type {
   FollowMethod,
   FollowMethods,
@@ -35,10 +34,8 @@ const stop = '"result":{"event":"stop"}';
 
 export interface FollowCallsDeps extends SubscriptionDeps {
   readonly follows: LedgerFollows;
-  /** The key's limits on follows and on operations. */
   readonly followQuota: Quota;
   readonly operationQuota: Quota;
-  /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
 }
 
@@ -66,7 +63,6 @@ export class FollowCalls {
     return this.#deps.follows.methods !== undefined && handlers.has(method);
   }
 
-  /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
   async answer(call: RpcCall): Promise<void> {
     const { follows, replies } = this.#deps;
     const { methods } = follows;
@@ -196,7 +192,6 @@ export class FollowCalls {
     return this.#openFollow(params)?.upstream.operation(id);
   }
 
-  /** `error`: JSON text. */
   #refuse(call: RpcCall, error: string): void {
     this.#deps.replies.refuse(call, { code: "INVALID_PARAMS", error });
   }

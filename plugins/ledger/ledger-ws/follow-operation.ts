@@ -1,5 +1,5 @@
 /**
- * One operation of a client's follow. It is charged before its first result is sent; if no node gives a result, it costs
+ * One operation of a client's follow. It is charged before its first result is sent; without a result, it costs
  * nothing. Results wait here while the client does not read.
  */
 import type {
@@ -25,13 +25,11 @@ const doneEvents = {
 } as const;
 const members = { body: "value", call: "output", storage: "items" } as const;
 
-/** What operations need to know about the output of their connection, and report to it. */
 export interface OperationOutput {
   /** True while so much output waits for the client that nothing more is sent. */
   readonly isBusy: () => boolean;
   /** Changes the number of characters that wait for the client. Returns false if there are too many. */
   readonly hold: (chars: number) => boolean;
-  /** Called with each charge that is being written. */
   readonly onCharge: (written: Promise<unknown>) => void;
 }
 
@@ -154,7 +152,6 @@ export class Operation {
     this.#sendEvents();
   }
 
-  /** Sends what the client can read, after the charge is written. */
   #sendEvents(): void {
     if (this.#hasEnded || (this.#events.length === 0 && !this.#isComplete)) return;
     if (this.#payment !== "written") return void this.#charge();
@@ -175,7 +172,6 @@ export class Operation {
     this.#deps.send(`{"event":"operationWaitingForContinue","operationId":"${this.#deps.id}"}`);
   }
 
-  /** Writes the charge, once, and continues after it. */
   async #charge(): Promise<void> {
     if (this.#payment !== "reserved") return;
     this.#payment = "writing";

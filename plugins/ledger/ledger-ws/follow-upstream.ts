@@ -1,4 +1,3 @@
-/** One follow of a client, with its operations. */
 import { randomBytes } from "node:crypto";
 import type {
   ClientFollow,
@@ -21,7 +20,7 @@ export interface FollowUpstreamDeps extends OperationOutput {
   readonly quota: Quota;
 }
 
-/** An operation that was started. `parts`: number of its parts, which can be smaller than the requested number. */
+/** `parts`: can be smaller than the requested number. */
 interface Started {
   readonly id: string;
   readonly parts: number;
@@ -32,7 +31,6 @@ export class FollowUpstream implements ClientSubscription {
   readonly withRuntime: boolean;
   readonly #deps: FollowUpstreamDeps;
   readonly #operations = new Map<string, Operation>();
-  /** Number of parts of operations that have not ended. */
   #running = 0;
   #isClosed = false;
 
@@ -56,7 +54,6 @@ export class FollowUpstream implements ClientSubscription {
     return this.#operations.get(id);
   }
 
-  /** Called after the client has read what was sent. */
   resume(): void {
     for (const operation of this.#operations.values()) operation.resume();
   }

@@ -4,7 +4,6 @@ import type { LedgerRpc, RpcAnswer } from "sluice-gateway/services";
 
 export class HeldMessages {
   readonly #hold: MemoryHold;
-  /** The messages that wait for a node. */
   readonly #waiting = new Set<LedgerRpc>();
   #isReleased = false;
 
@@ -18,12 +17,11 @@ export class HeldMessages {
     return this.#hold.resize(this.#hold.bytes + bytes);
   }
 
-  /** Called when a message that was added has been answered. */
   remove(bytes: number): void {
     if (!this.#isReleased) this.#hold.resize(this.#hold.bytes - bytes);
   }
 
-  /** Returns the answer. When the messages are released meanwhile, the call keeps nothing of its body. */
+  /** If the messages are released meanwhile, the call keeps nothing of its body. */
   async waitFor(rpc: LedgerRpc, running: Promise<RpcAnswer>): Promise<RpcAnswer> {
     if (this.#isReleased) rpc.release();
     this.#waiting.add(rpc);

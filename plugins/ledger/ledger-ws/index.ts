@@ -1,6 +1,6 @@
 /**
- * Surface `ledger-ws`: the node's JSON-RPC over WebSocket, whitelisted and metered as over HTTP (decisions.md section
- * 14). The ledger checks and answers the calls.
+ * Surface `ledger-ws`: the node's JSON-RPC over WebSocket, whitelisted and metered as over HTTP. See decisions.md
+ * section 14.
  */
 import {
   defineSurface,
@@ -66,7 +66,6 @@ interface SurfaceDeps {
   readonly prover: Prover | undefined;
 }
 
-/** Returns the schema of an option that limits how many things of one kind each key can have open. */
 const perKey = (limit: number, things: string): JsonSchema => ({
   description: `Maximum number of ${things} per key.`,
   type: "integer",
@@ -153,7 +152,7 @@ async function answer(
   return undefined;
 }
 
-/** Returns the subprotocol if the client offers it. A server must not select one that the client does not offer. */
+/** A server must not select a subprotocol that the client does not offer. */
 function selectedProtocol(x: Exchange): string | undefined {
   return offeredProtocols(x).includes(subprotocol) ? subprotocol : undefined;
 }

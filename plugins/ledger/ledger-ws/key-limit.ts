@@ -24,10 +24,7 @@ export class KeyLimit {
   }
 }
 
-/**
- * Limits how many different things of one kind each key has open at the same time, on all its connections to this
- * gateway. Equal things count once.
- */
+/** Like `KeyLimit`, but equal things count once. */
 export class DistinctKeyLimit {
   readonly #limit: KeyLimit;
   /** Number of times that each thing is open, by key and thing. */
@@ -37,7 +34,7 @@ export class DistinctKeyLimit {
     this.#limit = new KeyLimit(maxPerKey);
   }
 
-  /** Returns the quota of a key for one thing. `thing`: text that is the same for equal things. */
+  /** `thing`: text that is the same for equal things. */
   of(keyId: string, thing: string): Quota {
     const name = `${keyId} ${thing}`;
     return {
@@ -60,6 +57,5 @@ export class DistinctKeyLimit {
 export interface Quota {
   /** Takes up to `wanted` units (default 1). Returns the number of units taken, which is 0 if none is left. */
   take(wanted?: number): number;
-  /** Releases units that were taken (default 1). */
   release(count?: number): void;
 }

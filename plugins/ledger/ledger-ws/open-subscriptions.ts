@@ -1,7 +1,4 @@
-/**
- * Opens, charges and ends the subscriptions of one connection that follow the same rules. There is one instance per
- * kind of subscription.
- */
+/** The subscriptions of one connection that follow the same rules. There is one instance per kind of subscription. */
 import { randomBytes } from "node:crypto";
 import type {
   ClientSubscription,
@@ -34,13 +31,10 @@ export interface SubscriptionDeps {
 }
 
 export interface SubscriptionRules<Method> {
-  /** Maximum number of open subscriptions. */
   readonly max: number;
-  /** Returns the key's limit that applies to the subscription of this call. */
   quotaOf(call: RpcCall, method: Method): Quota;
   /** True if opening is charged even if the node refuses it or the client has disconnected. */
   readonly isAlwaysCharged: boolean;
-  /** Answers a call above a limit. `full`: whose limit it is. */
   refuseFull(call: RpcCall, method: Method, full: FullQuota): void;
   /**
    * Returns the last notification of a subscription that the gateway ends, as a member of `params`. Undefined if such
@@ -49,7 +43,7 @@ export interface SubscriptionRules<Method> {
   lastMember(method: Method, refusal: Refusal | undefined): string | undefined;
 }
 
-/** The outcome of opening a subscription at a node. `full`: too many subscriptions are open at the nodes. */
+/** `full`: too many subscriptions are open at the nodes. */
 export type Opened<Upstream> =
   | { readonly kind: "open"; readonly subscription: Upstream }
   | { readonly kind: "error"; readonly error: string }
@@ -58,11 +52,9 @@ export type Opened<Upstream> =
 export interface OpenSubscription<Method, Upstream> extends NotifiedSubscription {
   readonly method: Method & SubscriptionMethod;
   readonly upstream: Upstream;
-  /** Quota of the key. The subscription uses one unit of it. */
   readonly quota: Quota;
 }
 
-/** A subscription that is being opened. `openMilliCu`: the price to open it. */
 interface WantedSubscription<Method> {
   readonly method: Method;
   readonly quota: Quota;
@@ -92,7 +84,6 @@ export class OpenSubscriptions<
     return this.#open.values();
   }
 
-  /** Opens a subscription, charges it and answers the call. `openMilliCu`: the price to open it. */
   async open(
     call: RpcCall,
     method: Method,
@@ -115,7 +106,7 @@ export class OpenSubscriptions<
     }
   }
 
-  /** Ends a subscription without a notification. Returns false if it is not open. */
+  /** Sends no notification. Returns false if the subscription is not open. */
   remove(id: string): boolean {
     const open = this.#open.get(id);
     if (open === undefined) return false;
@@ -134,7 +125,6 @@ export class OpenSubscriptions<
     replies.send(notificationOf(open, last));
   }
 
-  /** Ends all subscriptions without a notification. */
   close(): void {
     this.#isClosed = true;
     for (const id of this.#open.keys()) this.remove(id);

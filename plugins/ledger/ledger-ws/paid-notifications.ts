@@ -11,7 +11,6 @@ export interface NotifiedSubscription {
   readonly id: string;
   readonly method: SubscriptionMethod;
   readonly isOpen: boolean;
-  /** Ends the subscription, because its notifications cannot be charged. */
   refuse(refusal: Refusal): void;
 }
 
@@ -28,7 +27,6 @@ export interface PaidNotificationsDeps {
   /** Called before a notification is added. `bytes`: the number of bytes that already wait to be charged. */
   readonly onAdd: (bytes: number) => void;
   readonly onSent: () => void;
-  /** Called with an exception. It ends the connection. */
   readonly onError: (error: unknown) => void;
 }
 
@@ -55,7 +53,6 @@ export class PaidNotifications {
     this.#deps = deps;
   }
 
-  /** Number of bytes of the results that wait to be charged. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }
@@ -96,7 +93,7 @@ export class PaidNotifications {
     }
   }
 
-  /** Sends the notifications after their charge is written. If the credit does not cover all, charges them one by one. */
+  /** If the credit does not cover all notifications, they are charged one by one. */
   async #sendPaid(batch: readonly Notification[]): Promise<void> {
     const wanted = batch.filter(({ to }) => to.isOpen);
     if (wanted.length === 0) return;
@@ -137,7 +134,6 @@ interface Line {
   costMilliCu: number;
 }
 
-/** Returns one line per method, for all its notifications. Free notifications have no line. */
 function linesOf(batch: readonly Notification[]): readonly Line[] {
   const lines: Line[] = [];
   for (const { to } of batch) {
@@ -153,10 +149,7 @@ function linesOf(batch: readonly Notification[]): readonly Line[] {
 let lastText = "";
 let lastBytes = 0;
 
-/**
- * Returns the number of bytes of a text in UTF-8. A notification is given to all its clients one after the other, so the
- * bytes of the last text are remembered. They are counted once per notification and not once per client.
- */
+/** Remembers the bytes of the last text, because a notification is given to all its clients one after the other. */
 function bytesOf(text: string): number {
   if (text !== lastText) {
     lastText = text;

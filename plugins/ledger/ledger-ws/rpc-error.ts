@@ -54,7 +54,6 @@ export function tooManyFollows(full: FullQuota): string {
   return `{"code":-32800,"message":"Too many follows ${quotaNames[full]}"}`;
 }
 
-/** Further errors of `chainHead_v1_*`, as the JSON-RPC interface specification defines them. */
 export const followErrors = {
   invalidBlock: '{"code":-32801,"message":"The block is not pinned"}',
   withoutRuntime: '{"code":-32802,"message":"The follow was opened without runtime"}',
@@ -62,7 +61,6 @@ export const followErrors = {
   duplicateHashes: '{"code":-32804,"message":"A hash is given twice"}',
 } as const;
 
-/** `reason`: names the parameter. */
 export function invalidParams(reason: string): string {
   return JSON.stringify({ code: -32602, message: `Invalid params: ${reason}` });
 }

@@ -40,13 +40,9 @@ interface StorageItem {
   readonly type: string;
 }
 
-/** A parameter that is missing or has the wrong type. `message` names it. */
 export class InvalidParam extends Error {}
 
-/**
- * Calls `run` with the parameters of a call, in order. Refuses the call if `run` throws an `InvalidParam`. Rejects with
- * any other exception.
- */
+/** Refuses the call if `run` throws an `InvalidParam`. Rejects with any other exception. */
 export async function answerParams(
   call: RpcCall,
   replies: CallReplies,
@@ -80,14 +76,12 @@ export function readBoolean(value: unknown, name: string): boolean {
   return value;
 }
 
-/** Returns the hash in lower case. */
 export function readHash(value: unknown, name: string): string {
   const hash = readHex(value, name);
   if (hash.length > 130) throw new InvalidParam(`${name}: expected a hash`);
   return hash;
 }
 
-/** Returns the hashes in lower case. */
 export function readHashes(value: unknown, name: string): readonly string[] {
   return Array.isArray(value)
     ? (value as readonly unknown[]).map((each) => readHash(each, name))
@@ -103,7 +97,6 @@ export function readHex(value: unknown, name: string): string {
   return value.toLowerCase();
 }
 
-/** Returns the parts of an operation: one, or the items of `chainHead_v1_storage`. `method`: name of its method. */
 export function readOperation(
   method: string,
   hash: string,
@@ -124,7 +117,6 @@ function readItems(value: unknown): readonly StorageItem[] {
   return readList(value, "items").map(readStorageItem);
 }
 
-/** Returns a list with at least one element. */
 export function readList(value: unknown, name: string): readonly unknown[] {
   if (!Array.isArray(value) || value.length === 0) {
     throw new InvalidParam(`${name}: expected a list with at least one item`);
@@ -132,7 +124,6 @@ export function readList(value: unknown, name: string): readonly unknown[] {
   return value as readonly unknown[];
 }
 
-/** Reads an item of `chainHead_v1_storage` or `archive_v1_storage`. */
 export function readStorageItem(item: unknown): StorageItem {
   const { key, type } = isObject(item) ? item : {};
   if (!storageTypes.has(type)) {
@@ -141,7 +132,7 @@ export function readStorageItem(item: unknown): StorageItem {
   return { key: readHex(key, "items: key"), type: String(type) };
 }
 
-/** Returns the key of a child trie. Null for the main trie. */
+/** Null for the main trie. */
 export function readChildTrie(value: unknown): string | null {
   return value === null || value === undefined ? null : readHex(value, "childTrie");
 }

@@ -1,7 +1,6 @@
 /**
  * One connection: reads its messages, answers each as soon as its charge has been written to disk, and closes a client
- * that does not read. Its subscriptions are in subscriptions.ts. Calls that run when the connection ends are completed
- * and charged, as over HTTP.
+ * that does not read. Calls that run when the connection ends are completed and charged, as over HTTP.
  */
 import {
   readJsonRpc,
@@ -30,10 +29,7 @@ export const messageBytes = 1_048_576;
 const maxUnsentBytes = 4 * 1_048_576;
 /** While the client has this many bytes to read, the gateway reads no further messages from it. */
 const pausingBytes = 256 * 1024;
-/**
- * Maximum number of messages of one connection that are being answered. The gateway reads further messages when one of
- * them has been answered.
- */
+/** Maximum number of messages of one connection that are being answered. Further ones are not read. */
 const maxInFlight = 32;
 /** A shorter JSON text cannot exceed the limit on members and elements (src/base/json-bounds.ts). */
 const maxSimpleBytes = 131_072;
@@ -47,7 +43,6 @@ const closeCodes = {
   tooSlow: 1013,
 } as const;
 
-/** The limits per key, on all connections. */
 export interface KeyLimits {
   readonly subscriptions: DistinctKeyLimit;
   readonly submissions: KeyLimit;
@@ -66,7 +61,6 @@ export interface SessionDeps {
   readonly limits: KeyLimits;
   /** True if keys with `ledger:write` may submit extrinsics. */
   readonly write: boolean;
-  /** Undefined if nothing is proved. */
   readonly prover: Prover | undefined;
   /** `X-Sluice-Proof` of the handshake. */
   readonly wantedProof: string | undefined;
@@ -168,7 +162,7 @@ export class Session {
     else this.#begin(data, isHeld ? length : 0);
   }
 
-  /** `heldBytes`: 0 if the message is refused, because it would exceed the limit on the memory of the caller or of all. */
+  /** `heldBytes`: 0 if the message is refused, because it exceeds a limit on memory. */
   #begin(data: Buffer, heldBytes: number): void {
     this.#inFlight++;
     this.#pauseIfBusy();
@@ -196,9 +190,8 @@ export class Session {
   }
 
   /**
-   * Returns the call if the message is a single call of a method that needs the connection: one that opens or ends a
-   * subscription or a read of `archive_v1`, one of `chainHead_v1`, or one that submits an extrinsic and watches it. Such
-   * calls cannot be in a batch.
+   * Returns the call if the message is a single call of a method that needs the connection. Such calls cannot be in a
+   * batch.
    */
   #connectionCall(data: Buffer, canWrite: boolean): ConnectionCall | undefined {
     // Only a message that can be such a call is parsed twice.
@@ -214,7 +207,6 @@ export class Session {
     return undefined;
   }
 
-  /** Runs the calls of a message and sends the answer after their charge has been written to disk. */
   async #run(rpc: LedgerRpc): Promise<void> {
     const payment = await this.#payer.reserve(rpc.costMilliCu);
     if ("error" in payment) return this.#refuse(rpc, payment);
@@ -239,7 +231,6 @@ export class Session {
     if (answer !== undefined) this.#send(answer);
   }
 
-  /** Sends a text message. Closes the connection instead if it and the earlier messages wait with too many bytes. */
   #send(message: Exclude<RpcAnswer, undefined>): void {
     this.#limitUnsent(sizeOf(message));
     if (this.#isClosed) return;
@@ -247,7 +238,7 @@ export class Session {
     this.#connection.send(isWhole ? message : Buffer.concat(message), true);
   }
 
-  /** Closes the connection if too much output is unsent. `more`: number of bytes of messages that have not been sent yet. */
+  /** `more`: number of bytes of messages that have not been sent yet. */
   #limitUnsent(more: number): void {
     if (this.#connection.unsentBytes + more <= maxUnsentBytes) return;
     this.#close(closeCodes.tooSlow, "the client reads too slowly");
@@ -286,7 +277,6 @@ export class Session {
     return this.#inFlight >= maxInFlight || this.#connection.unsentBytes > pausingBytes;
   }
 
-  /** Called when the gateway is stopping. Running calls are answered. */
   #onGoAway(): void {
     if (this.#state === "open") this.#state = "goingAway";
     this.#follows.drain();
@@ -360,7 +350,6 @@ interface ConnectionCall extends RpcCall {
   run(): Promise<void>;
 }
 
-/** Returns the error for a message that a step has refused, or at which a step has failed. */
 function errorOf({ code }: Reply): CallRefusal {
   return code === "GATEWAY_INTERNAL_ERROR" ? stepFailure : tooManyRequests;
 }

@@ -13,7 +13,6 @@ import type { Quota } from "./key-limit.ts";
 import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
 import { invalidParams, tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
-/** Maximum number of watched or broadcast extrinsics of a connection. */
 const maxSubmissions = 16;
 
 export interface SubmissionsDeps extends SubscriptionDeps {
@@ -45,13 +44,11 @@ export class Submissions {
     });
   }
 
-  /** Returns true if this call submits an extrinsic that stays open, or ends such a submission. */
   handles(method: string): boolean {
     const { methods, ending } = this.#deps.ledger;
     return methods.has(method) || ending.has(method);
   }
 
-  /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
   answer(call: RpcCall): Promise<void> {
     const { ledger, replies } = this.#deps;
     const method = ledger.methods.get(call.method);
@@ -77,7 +74,6 @@ export class Submissions {
   }
 }
 
-/** Returns the last event of `transactionWatch_v1`. `code`: code of the refusal. */
 function droppedBecause(code: string): string {
   const error = `the gateway no longer watches this transaction, which may be included or not: ${code}`;
   return `"result":${JSON.stringify({ event: "dropped", error })}`;

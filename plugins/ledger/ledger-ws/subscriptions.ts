@@ -16,7 +16,6 @@ const maxSubscriptions = 64;
 
 export interface SubscriptionsDeps extends SubscriptionDeps {
   readonly feed: LedgerSubscriptions;
-  /** The client, for the limits on subscriptions at the node. */
   readonly opener: SubscriptionOpener;
   /** Returns the key's limit for one subscription at the node. `name`: equal for equal subscriptions. */
   readonly quotaOf: (name: string) => Quota;
@@ -40,13 +39,11 @@ export class Subscriptions {
     });
   }
 
-  /** Returns true if this call opens or ends a subscription. */
   handles(method: string): boolean {
     const { subscribing, unsubscribing } = this.#deps.feed;
     return subscribing.has(method) || unsubscribing.has(method);
   }
 
-  /** Answers a call for which `handles` returns true. Sends the answer, unless it rejects. */
   async answer(call: RpcCall): Promise<void> {
     const { feed, replies } = this.#deps;
     const method = feed.subscribing.get(call.method);

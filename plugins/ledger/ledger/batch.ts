@@ -31,7 +31,6 @@ export type BatchItem =
 export interface BatchLimits {
   /** Maximum number of calls in flight. */
   readonly parallel: number;
-  /** Maximum size of the answer. */
   readonly bytes: number;
 }
 
@@ -114,7 +113,7 @@ export class Batch implements LedgerRpc {
     }
   }
 
-  /** Called when a node has answered a call. Its work is charged, even if there is no room for its answer. */
+  /** The work of the node is charged, even if there is no room for its answer. */
   onAnswer(ended: BatchItemListener, kind: "result" | "error", body: JsonBody): void {
     const { index, call } = ended;
     this.#listeners.delete(ended);
@@ -123,7 +122,6 @@ export class Batch implements LedgerRpc {
     this.#onEnded();
   }
 
-  /** Called when no node has answered a call. */
   onFailure(
     ended: BatchItemListener,
     reason: NodeFailure,
@@ -149,7 +147,7 @@ export class Batch implements LedgerRpc {
     return arrayOf(this.#responses);
   }
 
-  /** Keeps the answer to a call, or refuses the call if there is no room. `own`: returns a body that may be kept. */
+  /** `own`: returns a body that may be kept. */
   #keep(
     index: number,
     { id, methodState }: BatchCall,
@@ -179,7 +177,7 @@ export class Batch implements LedgerRpc {
     return this.#held?.resize(bytes) !== false;
   }
 
-  /** Starts as many calls as the limit allows. Returns true if all items have their responses. */
+  /** Returns true if all items have their responses. */
   #advance(): boolean {
     while (this.#next < this.#items.length && this.#running < this.#limits.parallel) {
       const index = this.#next++;

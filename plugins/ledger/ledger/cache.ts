@@ -19,12 +19,10 @@ interface Entry {
 export type MethodAnswers = Map<string, Entry>;
 
 /**
- * Memory of an entry in addition to its key and body: the object, its slot in the Map, and two headers of strings or
- * Buffers.
+ * Memory of an entry beyond its key and body: the object, its slot in the Map, and two headers of strings or Buffers.
  */
 const entryBytes = 240;
 
-/** An answer larger than this fraction of the cache is not stored. */
 const maxEntryFraction = 1 / 4;
 
 export class AnswerCache {
@@ -43,7 +41,7 @@ export class AnswerCache {
     this.#maxBytes = maxBytes;
   }
 
-  /** Returns the cached answers of a node method. Always returns the same object for the same name. */
+  /** Always returns the same object for the same name. */
   answersOf(nodeName: string): MethodAnswers {
     let answers = this.#answersByMethod.get(nodeName);
     if (answers === undefined) {
@@ -53,7 +51,7 @@ export class AnswerCache {
     return answers;
   }
 
-  /** Returns the body that is stored under this key. The caller must not write to it. */
+  /** The caller must not write to the body. */
   get(answers: MethodAnswers, key: string): JsonBody | undefined {
     const entry = answers.get(key);
     if (entry === undefined) return undefined;

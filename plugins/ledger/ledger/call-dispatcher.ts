@@ -81,7 +81,6 @@ export class CallDispatcher implements SingleFlight {
     return undefined;
   }
 
-  /** Removes a wrong answer from the cache. */
   forget({ answers }: MethodState, params: string): void {
     const key = keyOf(params);
     if (key === undefined) return;
@@ -123,7 +122,7 @@ export class CallDispatcher implements SingleFlight {
     if (sharedCalls.get(key) === sharedCall) sharedCalls.delete(key);
   }
 
-  /** Called after the nodes have changed. Earlier answers must not be used, and earlier calls must not be joined. */
+  /** Earlier answers must not be used, and earlier calls must not be joined. */
   #newEpoch(): void {
     this.#epoch = this.#pool.epoch;
     this.cache.clear();
@@ -133,10 +132,7 @@ export class CallDispatcher implements SingleFlight {
   }
 }
 
-/**
- * Returns the cache key of params. It is equal for params that differ only in white space outside strings. Undefined if
- * the params are too long for a key.
- */
+/** Returns the same key for params that differ only in white space outside strings. Undefined for long params. */
 function keyOf(params: string): string | undefined {
   if (params.length > maxKeyLength) return undefined;
   if (params === "") return "[]";

@@ -1,4 +1,3 @@
-/** The callbacks for the outcome of a call to the nodes. */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { JsonBody } from "./json-body.ts";
 import type { NodeFailure } from "./node-pool.ts";

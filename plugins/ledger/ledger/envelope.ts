@@ -15,7 +15,6 @@ export function failureResponse(id: string, failure: NodeFailure): string {
   return errorResponse(id, failure === "disagreement" ? "disagreement" : "internal");
 }
 
-/** An error of the gateway itself. */
 export type RpcError = keyof typeof errors;
 
 /** `id`: JSON text, unchanged from the request. */

@@ -1,4 +1,3 @@
-/** Decides which answers can never change, so that the cache may store them. */
 import type { JsonBody } from "./json-body.ts";
 import { elementOf, memberAt } from "./json-part.ts";
 import type { Method } from "./whitelist.ts";
@@ -40,20 +39,15 @@ export function isImmutable(
   }
 }
 
-/** Returns true for a JSON string of 32 bytes in hexadecimal. */
 export function isBlockHash(element: string | undefined): boolean {
   return element?.length === 68 && /^"0x[0-9a-fA-F]{64}"$/.test(element);
 }
 
-/**
- * Returns true for a hash, or for a list of hashes that is not empty (`archive_v1_hashByHeight` answers `[]` for a
- * height that the node has not seen).
- */
+/** `archive_v1_hashByHeight` answers `[]` for a height that the node has not seen. */
 function isFound(result: JsonBody): boolean {
   return typeof result === "string" && (result.startsWith('"') || result.startsWith('["'));
 }
 
-/** Returns true if the number in the block's header (`{ block: { header: { number: "0x1f" } } }`) is finalized. */
 function isFinalizedBlock(result: JsonBody, finalized: number | undefined): boolean {
   return isFinalized(readNumber(memberAt(result, ["block", "header", "number"])), finalized);
 }

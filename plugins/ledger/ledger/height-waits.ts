@@ -1,4 +1,3 @@
-/** Waits for blocks that the reference node has not reported yet. */
 import type { Clock } from "sluice-gateway/plugin";
 
 /** Time for which a client waits for the reference node, before it gets an error. */
@@ -14,13 +13,12 @@ export class HeightWaits {
     this.#clock = clock;
   }
 
-  /** Called when the block with this number was reported. */
   reached(number: number): void {
     this.#height = Math.max(this.#height, number);
     for (const check of this.#waits) check();
   }
 
-  /** Resolves to true when a block with at least this number is reported, or to false after two seconds. */
+  /** Resolves to true when a block with at least this number is reported, or to false after `maxWaitMs`. */
   async wait(floor: number): Promise<boolean> {
     if (this.#height < floor && !this.#isClosed) {
       const { promise, resolve } = Promise.withResolvers<void>();

@@ -11,7 +11,6 @@ export type JsonBody = string | Buffer;
 /** Maximum size of a value that is represented as a string. */
 const maxTextBytes = 32 * 1024;
 
-/** Returns the value at `bytes[start, end)`, which is UTF-8. */
 export function bodyOf(bytes: Buffer, start: number, end: number): JsonBody {
   return end - start <= maxTextBytes
     ? bytes.toString("utf8", start, end)

@@ -1,14 +1,11 @@
-/**
- * Finds parts of a JSON text, so that parts of a node's answer can be copied into a result without being parsed and
- * written again.
- */
+/** Copies parts of a node's answer into a result without parsing them and writing them again. */
 import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/internal/http";
 import { spaceEnd, stringEnd, valueEnd } from "sluice-gateway/internal/toolkit";
 import type { JsonBody } from "./json-body.ts";
 
 /**
- * Returns the members of a JSON object, each value as its text; `undefined` if `text` is not an object. In a text that
- * is not valid JSON, the result may be incomplete.
+ * Each value is its text. Undefined if `text` is not an object. If `text` is not valid JSON, the result may be
+ * incomplete.
  */
 export function membersOf(text: string): ReadonlyMap<string, string> | undefined {
   const members = new Map<string, string>();
@@ -31,7 +28,7 @@ export function membersOf(text: string): ReadonlyMap<string, string> | undefined
   }
 }
 
-/** Returns the text of the element at `index` of a valid JSON array; `undefined` if it is not an array, or shorter. */
+/** `array`: valid JSON. Undefined if it is not an array, or is shorter. */
 export function elementOf(array: string, index: number): string | undefined {
   let at = 0;
   for (let element = 0; element <= index; element++) {
@@ -44,7 +41,6 @@ export function elementOf(array: string, index: number): string | undefined {
   return undefined;
 }
 
-/** Returns a valid JSON text without the white space outside its strings. */
 export function withoutWhiteSpace(text: string): string {
   let result = "";
   let start = 0;
@@ -59,7 +55,7 @@ export function withoutWhiteSpace(text: string): string {
   return start === 0 ? text : result + text.slice(start);
 }
 
-/** Returns the text of the member at the end of a path of names; `undefined` if there is no such member. */
+/** Undefined if there is no such member. */
 export function memberAt(value: JsonBody, path: readonly string[]): string | undefined {
   const bytes = typeof value === "string" ? Buffer.from(value) : value;
   let start = skipSpace(bytes, 0, bytes.length);

@@ -4,9 +4,7 @@ import type { AnswerCache } from "./cache.ts";
 import type { NodeFailure } from "./node-pool.ts";
 
 export interface LedgerMetrics {
-  /** Number of calls that no node answered, by reason. */
   readonly failures: Readonly<Record<NodeFailure, Counter>>;
-  /** Sets the gauges to the current size of the cache. */
   cache(cache: AnswerCache): void;
 }
 

@@ -1,4 +1,3 @@
-/** Opens the pools that plugins ask for, and reports on them. */
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { Decoder, Ledgers } from "sluice-gateway/services";
 import { createDecoder } from "./decode/decoder.ts";
@@ -7,7 +6,7 @@ import type { NodeStatus } from "./node-pool.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
 import { Pool } from "./pool/pool.ts";
 
-/** The decoder is kept as long as its pool, so that a reload keeps the metadata that has been read. */
+/** A reload keeps the decoder with the metadata that has been read. */
 interface Chain {
   readonly ledger: LedgerService;
   readonly decoder: Decoder;
@@ -49,7 +48,7 @@ function openChain(upstream: PoolConfig, host: Host): Chain {
   return { ledger, decoder: createDecoder({ ledger, compute, clock }) };
 }
 
-/** Returns the distinct reasons why the nodes are not used. No address is part of them, because /readyz shows them. */
+/** No address is part of the reasons, because /readyz shows them. */
 function causeOf(nodes: readonly NodeStatus[]): string {
   const causes = nodes.map(({ exclusionReason, probeFailure }) =>
     probeFailure === undefined ? exclusionReason : `${exclusionReason}: ${probeFailure}`,

@@ -9,7 +9,6 @@ export interface MethodState {
   readonly method: Method;
   /** The charge for one answered call. Always the same array, to avoid allocations. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
-  /** The report of one call, by its outcome. Always the same objects, to avoid allocations. */
   readonly reports: {
     readonly result: CallReport;
     readonly error: CallReport;
@@ -19,7 +18,6 @@ export interface MethodState {
   readonly answers: MethodAnswers;
   /** Calls in flight that others may join, by key. */
   readonly sharedCalls: Map<string, JoinableCall>;
-  /** Number of calls by the source of the answer. */
   readonly fromCache: Counter;
   readonly fromSharedCall: Counter;
   readonly fromNode: Counter;
@@ -30,10 +28,7 @@ const nodeError = "NODE_ERROR";
 const upstreamError = "UPSTREAM_ERROR";
 const nodesDisagree = "NODES_DISAGREE";
 
-/**
- * Returns the method states by the name that clients use. The method labels of the metrics are names of the whitelist,
- * never text from a client.
- */
+/** The method labels of the metrics are names of the whitelist, never text from a client. */
 export function createMethodStates(
   upstream: string,
   methods: ReadonlyMap<string, Method>,

@@ -23,7 +23,6 @@ export type Lifetime = "hash" | "block" | "height" | "constant" | "moving" | "pe
 export interface KnownMethod {
   /** Names of the params in order. `?` marks an optional param. */
   readonly params: readonly string[];
-  /** Milli-CU. */
   readonly cuMilli: number;
   readonly lifetime: Lifetime;
   /**
@@ -50,7 +49,6 @@ export const unknownMethod: KnownMethod = {
 const tenth = { cuMilli: 100, cheap: true } as const;
 const fifth = { cuMilli: 200, cheap: true } as const;
 
-/** Returns a read at the block of its param `blockHash`. */
 const atBlock = (...params: string[]): KnownMethod => ({
   params,
   cuMilli: defaultMilliCu,
@@ -58,10 +56,7 @@ const atBlock = (...params: string[]): KnownMethod => ({
   hashParam: params.findIndex((name) => name.startsWith("blockHash")),
 });
 
-/**
- * Returns a read whose answer follows the chain, or depends on more than the block (such as a Cardano follower, or the
- * best authority set).
- */
+/** The answer follows the chain, or depends on more than the block (a Cardano follower, or the best authority set). */
 const moving = (...params: string[]): KnownMethod => ({
   params,
   cuMilli: defaultMilliCu,
@@ -172,7 +167,6 @@ const archive: Record<string, KnownMethod> = {
   },
 };
 
-/** The chain specification, from the JSON-RPC interface specification of the ecosystem. */
 const chainSpec: Record<string, KnownMethod> = {
   chainSpec_v1_chainName: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
   chainSpec_v1_genesisHash: { params: [], cuMilli: defaultMilliCu, lifetime: "constant" },
@@ -189,7 +183,6 @@ const ledger: Record<string, KnownMethod> = {
   ledger_ledgerStateRoot: { ...atBlock("blockHash?"), optional: true },
 };
 
-/** Known methods, by the name that clients use. */
 export const knownMethods: ReadonlyMap<string, KnownMethod> = new Map(
   Object.entries({
     ...system,
@@ -212,7 +205,6 @@ export const nodeNames: ReadonlyMap<string, string> = new Map([
 
 export const finalizedHeight = "archive_v1_finalizedHeight";
 
-/** Returns true for a method that returns the finalized head of the chain, as a hash or as a number. */
 export function isFinalizedHead(name: string): boolean {
   return name === "chain_getFinalizedHead" || name === finalizedHeight;
 }

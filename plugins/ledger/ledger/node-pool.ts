@@ -20,7 +20,7 @@ export interface BlockOfCall {
 
 /** One call. Exactly one of `onAnswer` and `onError` is called, once, and never before `send` has returned. */
 export interface NodeRequest {
-  /** The node's name of the method. It needs no escaping, because it is never taken from a client's bytes. */
+  /** The node's name, which needs no escaping, because it is never taken from a client's bytes. */
   readonly method: string;
   /**
    * The params as JSON text (an array or object), sent as UTF-8. If empty, the pool sends `[]`. Usually ASCII, for
@@ -55,15 +55,11 @@ export interface NodeRequest {
   onError(reason: NodeFailure, cause?: UpstreamFailure): void;
 }
 
-/** The state of a node, for operators. */
 export interface NodeStatus {
-  /** Host and port. */
   readonly node: string;
-  /** The reason why the node is not used. Undefined if it is usable. */
   readonly exclusionReason: string | undefined;
-  /** Cause of the last probe's failure, such as `ECONNREFUSED`. Undefined if the probe succeeded. */
+  /** An error such as `ECONNREFUSED`. Undefined if the last probe succeeded. */
   readonly probeFailure?: string | undefined;
-  /** Details of `exclusionReason`. */
   readonly absence?: Absence | undefined;
   /** Block numbers that the node reported last. */
   readonly best: number | undefined;
@@ -74,18 +70,14 @@ export interface NodeStatus {
 
 /** A node to which subscriptions may be opened. */
 export interface NodeTarget {
-  /** Host and port. */
   readonly label: string;
   readonly url: URL;
-  /**
-   * The heads that the node reported when it was last probed. Undefined if the node is not usable, or was not probed.
-   */
+  /** The heads at the last probe. Undefined if the node is not usable, or was not probed. */
   readonly head?: NodeHead | undefined;
 }
 
 /** Members are undefined if the node did not report them. */
 export interface NodeHead {
-  /** Number and hash of the best block. */
   readonly best: number;
   readonly bestHash: string | undefined;
   readonly finalized: number | undefined;
@@ -97,7 +89,7 @@ export interface FinalizedBlock {
   readonly hash: string;
 }
 
-/** The node that supplies heads, subscriptions and follows. It changes when the pool chooses another node. */
+/** The node that supplies heads, subscriptions and follows. The pool may choose another one. */
 export interface ReferenceNode {
   /** Undefined while the pool is choosing. */
   readonly target: NodeTarget | undefined;
@@ -115,7 +107,6 @@ export interface ReferenceNode {
   announced(node: string, number: number, known?: FinalizedBlock): void;
   /** Called when the node with this label has broken a connection or a rule. The pool then chooses another one. */
   lose(node: string): void;
-  /** Calls the listener whenever the reference is lost or chosen. */
   onChange(listener: () => void): Disposable;
 }
 
@@ -127,7 +118,7 @@ export interface NodePool {
    * that is asked anyway may not have it.
    */
   readonly finalized: number | undefined;
-  /** Number of the best known block. Undefined before the first probe. */
+  /** Undefined before the first probe. */
   readonly best: number | undefined;
   /**
    * Increases when the genesis, software version or runtime version of the nodes changes, when their genesis is first
@@ -140,11 +131,9 @@ export interface NodePool {
    * chain is not known.
    */
   readonly chain: number;
-  /** True while at least one node is usable. */
   readonly ready: boolean;
   /** Resolves when the first probe of every node has succeeded or failed. Never rejects. */
   readonly firstProbe: Promise<void>;
-  /** Returns the state of each node. */
   status(): readonly NodeStatus[];
   /**
    * Returns the nodes for subscriptions, the best first: the usable ones, or, while none is usable, those that are
@@ -152,7 +141,6 @@ export interface NodePool {
    */
   targets(block?: BlockOfCall): readonly NodeTarget[];
   readonly reference: ReferenceNode;
-  /** The nodes, in the order of the configuration. */
   readonly nodes: readonly LedgerNode[];
   close(): Promise<void>;
 }

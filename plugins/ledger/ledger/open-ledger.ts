@@ -1,4 +1,3 @@
-/** Implements the service `Ledger`: a pool of nodes with a whitelist of methods, a cache and single flight. */
 import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { Ledger, LedgerAnswer, LedgerMethod, LedgerRpc } from "sluice-gateway/services";
 import { ArchiveReads } from "./archive/archive-reads.ts";
@@ -18,7 +17,6 @@ import { Submissions } from "./submit/submissions.ts";
 import { createInternal, createWhitelist, listMethod, methodListOf } from "./whitelist.ts";
 
 export interface LedgerService extends Ledger {
-  /** True while at least one node is usable. */
   readonly ready: boolean;
   /** Resolves when it is known which nodes are usable; never rejects. Until then, calls go to the first node only. */
   readonly settled: Promise<void>;
@@ -37,7 +35,6 @@ export interface LedgerDeps {
 /** decisions.md sections 5 and 14. A larger answer could not be sent over WebSocket. */
 const maxBatchBytes = { http: 32 * 1_048_576, webSocket: 4 * 1_048_576 };
 
-/** Opens a ledger that uses `pool` and closes it. */
 export function openLedger(deps: LedgerDeps): LedgerService {
   const { upstream, pool, clock, log, metrics } = deps;
   const methods = createWhitelist(upstream);
@@ -114,7 +111,6 @@ export function openLedger(deps: LedgerDeps): LedgerService {
   };
 }
 
-/** Returns the methods with an `rpc_methods` that also lists the names in `more`. */
 function withMethods(
   listed: ReadonlyMap<string, MethodState>,
   more: readonly string[],

@@ -1,4 +1,3 @@
-/** The members that the service `ledger` adds to the entries of the section `upstreams`. */
 import type { Host, JsonSchema, Upstream } from "sluice-gateway/plugin";
 import { durationMs, integerSchema } from "sluice-gateway/internal/toolkit";
 
@@ -26,12 +25,11 @@ export interface PoolConfig extends Upstream {
   readonly aliases: Readonly<Record<string, string>>;
   /** Changes to the whitelist by method: `false` removes the method, and an object adds it or changes its price. */
   readonly methods: Readonly<Record<string, false | MethodRule>>;
-  /** Maximum size of the cache of immutable answers. 0 disables the cache. */
+  /** 0 disables the cache. */
   readonly cacheBytes: number;
   readonly singleFlight: boolean;
   /** True if slow reads are also sent to a second node. */
   readonly hedging: boolean;
-  /** Maximum number of calls of one batch that run in parallel. */
   readonly batchParallel: number;
   readonly probeMs: number;
   /** Time limit of each call of a probe. It is at most `headersMs`. */
@@ -39,7 +37,6 @@ export interface PoolConfig extends Upstream {
   /** Maximum number of blocks that a node may be behind the best node before it is skipped. */
   readonly maxLag: number;
   readonly maxHeadAgeMs: number | undefined;
-  /** Maximum size of an answer from a node. */
   readonly answerBytes: number;
 }
 
@@ -130,7 +127,7 @@ export const nodeMembers: Readonly<Record<string, JsonSchema>> = {
   answerBytes: integerSchema(64 * mebibyte, [1_024, 1e9], "Maximum size of an answer from a node."),
 };
 
-/** Returns the configuration of the pool with this name in `upstreams`. Undefined if there is no usable entry. */
+/** Undefined if there is no usable entry. */
 export function poolConfig(
   { upstreams }: Options,
   name: string,

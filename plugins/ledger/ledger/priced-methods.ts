@@ -2,13 +2,12 @@
 import type { SubscriptionMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
 
-/** Methods that open something, and those that end it, by each of their names. */
 export interface PricedMethods<Method> {
   readonly methods: ReadonlyMap<string, Method>;
   readonly ending: ReadonlyMap<string, Method>;
 }
 
-/** Returns the method with the prices of a deployment. Undefined if the deployment removes the method. */
+/** Undefined if the deployment removes the method. */
 export function withPrices<Method extends SubscriptionMethod>(
   method: Method,
   changes: PoolConfig["methods"],
@@ -22,7 +21,7 @@ export function withPrices<Method extends SubscriptionMethod>(
   };
 }
 
-/** Returns the methods of a deployment. `known`: the methods with their default prices. */
+/** `known`: the methods with their default prices. */
 export function createPricedMethods<Method extends SubscriptionMethod>(
   known: readonly Method[],
   changes: PoolConfig["methods"],

@@ -1,4 +1,4 @@
-/** Implements `Ledger.rpc`: a JSON-RPC body is parsed and priced before anything is sent to a node. */
+/** A JSON-RPC body is parsed and priced before anything is sent to a node. */
 import type { RpcItem } from "sluice-gateway/internal/http";
 import {
   readJsonRpc,
@@ -39,7 +39,6 @@ const fixed = (answer: string | undefined, report: CallReport | undefined): Ledg
   },
 });
 
-/** `name`: method name from the client. */
 function refusalOf(name: string, code: string): CallReport {
   return { kind: "node", name, isListed: false, code };
 }
@@ -49,12 +48,10 @@ const malformed = refusalOf("", "INVALID_REQUEST");
 const invalidRequest = fixed(errorResponse("null", "invalid"), malformed);
 const noResponse = fixed(undefined, undefined);
 
-/** The methods that a client may call, and what runs the calls. */
 export interface RpcContext {
   readonly listed: ReadonlyMap<string, MethodState>;
   readonly calls: CallDispatcher;
   readonly batchParallel: number;
-  /** Maximum size of the answer of a batch. */
   readonly batchBytes: number;
 }
 
@@ -67,7 +64,6 @@ export function readRpc(body: Buffer, context: RpcContext): LedgerRpc {
 
 type AnsweredItem = Exclude<RpcItem, { readonly kind: "notification" }>;
 
-/** Returns the response to an item that is not a call of a listed method. */
 function refused(item: AnsweredItem): Extract<BatchItem, { readonly kind: "fixed" }> {
   const isCall = item.kind === "call";
   const response = errorResponse(item.id, isCall ? "notAllowed" : "invalid");

@@ -16,7 +16,6 @@ import type { Method } from "./whitelist.ts";
 /** Longer params (in characters) name many keys, whose proof is not cheap. */
 const maxCheapParams = 1_024;
 
-/** Is notified of the outcome of a shared call, before its waiters are. */
 export interface SingleFlight {
   onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void;
   onError(sharedCall: SharedCall, reason: NodeFailure): void;
@@ -36,7 +35,6 @@ export class SharedCall implements NodeRequest, JoinableCall {
   readonly #first: CallListener;
   #others: CallListener[] | undefined;
   #carrier: Http1Carrier | undefined;
-  /** Number of listeners that do not need the answer any more. */
   #released = 0;
   #isReleased = false;
   #hasEnded = false;

@@ -1,4 +1,3 @@
-/** Schema of the option with which a surface names its nodes. */
 export const upstreamOption = {
   description: "Name of the entry in `upstreams` that has the nodes.",
   type: "string",

@@ -1,4 +1,3 @@
-/** The whitelist of a deployment: the table of known methods, changed by pipeline.yaml. */
 import type { LedgerMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
 import { isArchiveSubscription } from "./archive/archive-methods.ts";
@@ -14,20 +13,16 @@ import {
 } from "./methods.ts";
 import { isSubmission, submitMethod, submitMilliCu } from "./submit/submission-methods.ts";
 
-/** A whitelisted method with everything that a call needs, so that one lookup by the client's name is enough. */
 export interface Method extends LedgerMethod {
   readonly nodeName: string;
   readonly lifetime: Lifetime;
   /** 0-based index of the method's own block hash among its params, or -1. */
   readonly hashParam: number;
   readonly cheap: boolean;
-  /** True if the call may be sent a second time. */
   readonly retry: boolean;
   /** True if an answer can be immutable and may then be cached. */
   readonly isCacheable: boolean;
-  /** True if identical calls in flight may share one answer. */
   readonly isShareable: boolean;
-  /** Number of nodes that must give the same answer. */
   readonly quorum: number;
   /** The gateway's own answer as JSON text. Undefined if a node answers the method. */
   readonly gatewayAnswer: string | undefined;
@@ -41,9 +36,8 @@ const submission: KnownMethod = {
 };
 
 /**
- * Returns the whitelist by client name. The option `methods` removes methods (`false`), adds them or changes their
- * price. A method that is not in the table is treated as one that writes: its answers are not cached or shared, and it
- * is never sent twice.
+ * The option `methods` removes methods (`false`), adds them or changes their price. A method that is not in the table
+ * is treated as one that writes: its answers are not cached or shared, and it is never sent twice.
  */
 export function createWhitelist(
   config: Pick<PoolConfig, "aliases" | "methods">,
@@ -71,12 +65,12 @@ export function methodListOf(names: Iterable<string>): string {
   return JSON.stringify({ methods: [...names].toSorted() });
 }
 
-/** The only method that the gateway answers itself. The node's own list would name methods that the gateway refuses. */
+/** The node's own list would name methods that the gateway refuses. */
 export const listMethod = "rpc_methods";
 
 /**
- * Returns the methods that the gateway may call but clients may not: known methods that are disabled or were removed
- * from the whitelist, and the method that submits what a client has confirmed.
+ * The methods that the gateway may call but clients may not: known methods that are disabled or were removed from the
+ * whitelist, and the one that submits what a client has confirmed.
  */
 export function createInternal(
   config: Pick<PoolConfig, "aliases" | "methods">,
@@ -117,9 +111,7 @@ function createMethod(
   };
 }
 
-/**
- * Returns the node's name of a method. The longest matching prefix wins, so the order of the aliases does not matter.
- */
+/** The longest matching prefix wins, so the order of the aliases does not matter. */
 function nodeNameOf(name: string, aliases: PoolConfig["aliases"]): string {
   const fixed = nodeNames.get(name);
   if (fixed !== undefined) return fixed;

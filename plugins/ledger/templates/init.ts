@@ -1,4 +1,3 @@
-/** The part of `sluice init` that is about the node. */
 import type { InitParts } from "sluice-gateway/internal/module";
 
 export const init: InitParts = {

@@ -1,4 +1,3 @@
-/** The OpenAPI description of the discovery document (gateway.md, "Discovery document"). */
 import type { Operation } from "sluice-gateway/plugin";
 
 const text = { type: "string" };

@@ -1,4 +1,3 @@
-/** Reads the Markdown files to index: Sluice's own documentation and the operator's folders. */
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
@@ -7,7 +6,7 @@ import { messageOf } from "sluice-gateway/internal/toolkit";
 import type { Page } from "./paragraphs.ts";
 
 export interface FolderOption {
-  /** Path of the folder, relative to pipeline.yaml. */
+  /** Path relative to pipeline.yaml. */
   readonly path: string;
   /** Base URL of the published pages; the path of each file is appended. */
   readonly url: string;
@@ -15,9 +14,7 @@ export interface FolderOption {
   readonly suffix: string;
 }
 
-/** The plugin's options: which Markdown files are indexed. */
 export interface Sources {
-  /** True to index Sluice's own documentation. */
   readonly own: boolean;
   readonly folders: readonly FolderOption[];
 }
@@ -56,8 +53,8 @@ export function folderProblems(
 }
 
 /**
- * Returns the pages of each folder, ordered by path. `others`: number of pages that are not in these folders. Rejects
- * with `UnreadableDocs`.
+ * The pages of each folder are ordered by path. `others`: number of pages that are not in these folders. Rejects with
+ * `UnreadableDocs`.
  */
 export async function folderPages(
   folders: readonly FolderOption[],
@@ -75,7 +72,7 @@ export async function folderPages(
   return pages;
 }
 
-/** Returns Sluice's own pages. Rejects with `UnreadableDocs`. */
+/** Rejects with `UnreadableDocs`. */
 export async function ownPages(): Promise<Page[]> {
   const docs = join(packageRoot, "docs");
   const files = isFolder(docs)
@@ -92,7 +89,7 @@ export async function ownPages(): Promise<Page[]> {
   );
 }
 
-/** Returns the Markdown of one of Sluice's own pages. Rejects with `UnreadableDocs`. */
+/** Rejects with `UnreadableDocs`. */
 export async function readOwnPage(url: string): Promise<string> {
   const file = decodeURIComponent(url.slice(ownUrl.length));
   return (await readPage(packageRoot, file, url)).markdown;

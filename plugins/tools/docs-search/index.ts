@@ -1,6 +1,6 @@
 /**
- * Documentation search: the tool `docs_search` over Sluice's own documentation and the operator's folders of Markdown.
- * Every page is also offered as a resource of the agent protocol.
+ * The tool `docs_search` over Sluice's own documentation and the operator's folders of Markdown. Every page is also a
+ * resource of the agent protocol.
  */
 import { defineTools } from "sluice-gateway/plugin";
 import type { Prompt, Resource, ResourceLink, Tool } from "sluice-gateway/services";
@@ -131,7 +131,6 @@ function linksTo(hits: readonly Hit[]): ResourceLink[] {
   return [...names].map(([uri, name]) => ({ uri, name, mimeType: markdown }));
 }
 
-/** A page as a resource that agents read through /mcp. */
 function resource({ url, title, bytes, read }: LibraryPage): Resource {
   return {
     uri: url,

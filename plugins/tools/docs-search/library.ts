@@ -1,4 +1,3 @@
-/** The library: the list of all pages, and the search in the paragraphs of all pages. */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { setImmediate as otherWork } from "node:timers/promises";
@@ -17,7 +16,6 @@ export interface Library {
 interface ListedPage {
   readonly url: string;
   readonly title: string;
-  /** Size of the Markdown. */
   readonly bytes: number;
 }
 
@@ -29,7 +27,7 @@ export interface LibraryPage extends ListedPage {
 const maxParagraphs = 10_000;
 
 /**
- * Opens the library of the Markdown files. `base`: the folder of pipeline.yaml. Rejects with `UnreadableDocs`.
+ * `base`: the folder of pipeline.yaml. Rejects with `UnreadableDocs`.
  *
  * Sluice's own pages and their index take time and memory, so they are read when they are needed. The pages of the
  * operator's folders are parsed here, because a start must refuse a folder that cannot be indexed.
@@ -56,13 +54,12 @@ export async function openLibrary(sources: Sources, base: string): Promise<Libra
   };
 }
 
-/** The list and the index of Sluice's own pages. The build of the package writes them; a checkout does not have them. */
+/** The build of the package writes these files; a checkout does not have them. */
 const written = {
   list: "plugins/tools/docs-search/pages.json",
   index: "plugins/tools/docs-search/index.json",
 };
 
-/** Returns the paths and contents of the files that the build of the package writes. */
 export async function ownFiles(): Promise<readonly (readonly [path: string, text: string])[]> {
   return [
     [written.list, JSON.stringify(await ownList())],
@@ -93,9 +90,8 @@ function firstHeading({ markdown, name }: Page): string {
   return /^# (.+)$/m.exec(markdown)?.[1] ?? name;
 }
 
-/** Parses pages, and lets other work run after each page. Rejects with `UnreadableDocs`. */
+/** Other work runs after each page. Rejects with `UnreadableDocs`. */
 async function parsePages(pages: readonly Page[]): Promise<PageParagraphs[]> {
-  // The Markdown parser is loaded only where it is needed.
   const { paragraphsOf } = await import("./paragraphs.ts");
   const parsed: PageParagraphs[] = [];
   let count = 0;

@@ -5,7 +5,6 @@ import { Lexer, type MarkedToken, type Token, type Tokens } from "marked";
 export interface Paragraph {
   /** `Page`, or `Page: Section`. */
   readonly title: string;
-  /** URL of the page, with the anchor of the heading above the paragraph. */
   readonly url: string;
   /**
    * Plain text. Table rows, list items and lines of code each have their own line. At most `maxTextLength` characters,
@@ -14,7 +13,6 @@ export interface Paragraph {
   readonly text: string;
 }
 
-/** A page as read from its file. */
 export interface Page {
   readonly url: string;
   /** Name of the file; the title of a page without headings. */
@@ -22,9 +20,7 @@ export interface Page {
   readonly markdown: string;
 }
 
-/**
- * Items and rows are joined up to this length. Longer paragraphs would contain text that is not related to the query.
- */
+/** Longer paragraphs would contain text that is not related to the query. */
 const maxJoinedLength = 500;
 const maxTextLength = 1_000;
 
@@ -109,7 +105,6 @@ function rowOf(cells: readonly Tokens.TableCell[]): string {
     .join("; ");
 }
 
-/** Inline tokens as plain text: no marks and no tags; links become their text, images their alternative text. */
 function textOf(tokens: readonly Token[]): string {
   return tokens.map(inlineText).join("").replace(/\s+/g, " ").trim();
 }
@@ -160,9 +155,7 @@ function decode(text: string): string {
   });
 }
 
-/**
- * Joins lines into texts. Omits texts without a letter or digit. `repeated`: first line of every text but the first.
- */
+/** Omits texts without a letter or digit. `repeated`: first line of every text but the first. */
 function joinLines(lines: readonly string[], repeated?: string): string[] {
   const texts: string[] = [];
   let text = "";
@@ -176,7 +169,6 @@ function joinLines(lines: readonly string[], repeated?: string): string[] {
   return texts.filter((each) => /[\p{L}\p{N}]/u.test(each)).map((each) => each.trim());
 }
 
-/** Splits a line into parts of at most `maxTextLength` characters, between words where possible. */
 function split(line: string): string[] {
   const parts: string[] = [];
   let rest = line;

@@ -1,4 +1,3 @@
-/** The search index: MiniSearch ranks paragraphs by BM25+, over the terms that `terms.ts` finds in them. */
 import MiniSearch, { type Options, type SearchResult } from "minisearch";
 import type { Paragraph } from "./paragraphs.ts";
 import { termsOf } from "./terms.ts";
@@ -13,14 +12,11 @@ export interface Hit {
 
 /** Number of paragraphs that are indexed without a pause, which takes a few milliseconds. */
 const chunkSize = 20;
-/** Maximum number of characters of a query that are read. The rest is ignored. */
+/** The rest of the query is ignored. */
 const maxQueryLength = 1_000;
-/**
- * Maximum number of words of a query that are searched for. Together with `maxParagraphs` this bounds the cost of one
- * query.
- */
+/** Together with `maxParagraphs` this bounds the cost of one query. */
 const maxQueryTerms = 32;
-/** An unknown word is treated as a prefix if it has at least this many characters. */
+/** An unknown word of at least this length is treated as a prefix. */
 const minPrefixLength = 4;
 const maxPrefixes = 4;
 
@@ -68,7 +64,6 @@ export class SearchIndex {
     });
   }
 
-  /** Other work runs in between. */
   async add(paragraphs: readonly Paragraph[]): Promise<void> {
     const first = this.#paragraphs.length;
     const documents = paragraphs.map(({ title, text }, i) => ({ id: first + i, title, text }));
@@ -76,7 +71,7 @@ export class SearchIndex {
     await this.#engine.addAllAsync(documents, { chunkSize });
   }
 
-  /** Returns the best `limit` paragraphs, best first. Equal scores keep the order of the documents. */
+  /** Equal scores keep the order of the documents. */
   search(query: string, limit: number): Hit[] {
     const words = [...new Set(termsOf(query.slice(0, maxQueryLength)))];
     const specific = words.filter((word) => !stopWords.has(word));

@@ -16,9 +16,8 @@ const unspaced =
 let segmenter: Intl.Segmenter | undefined;
 
 /**
- * Returns the terms of a text, in order. An identifier yields itself, its parts and their camelCase parts, so
- * `state_getStorage` is found by its full name, by `getStorage` and by `storage`. Case, Unicode compatibility forms,
- * accents and English plurals are ignored.
+ * An identifier yields itself, its parts and their camelCase parts, so `state_getStorage` is found by its full name, by
+ * `getStorage` and by `storage`. Case, Unicode compatibility forms, accents and English plurals are ignored.
  */
 export function termsOf(text: string): string[] {
   const terms: string[] = [];

@@ -1,7 +1,4 @@
-/**
- * Tools plugin `gateway-batch`: the tool gateway_batch, which runs several calls as one (gateway.md, "gateway_batch
- * behaviour").
- */
+/** The tool gateway_batch, which runs several calls as one (gateway.md, "gateway_batch behaviour"). */
 import { setImmediate as otherWork } from "node:timers/promises";
 import { defineTools, type Clock } from "sluice-gateway/plugin";
 import {
@@ -23,12 +20,9 @@ interface Input {
 
 const name = "gateway_batch";
 const maxCalls = 20;
-/**
- * Time limit of a batch. It is shorter than the time limit of a tool (30 s), so that completed (and charged) calls are
- * reported.
- */
+/** The limit is shorter than that of a tool (30 s), so that completed (and charged) calls are reported. */
 const batchMs = 29_000;
-/** Number of characters of results after which no further call begins, because all results become one result. */
+/** No further call begins after this number of characters, because all results become one result. */
 const maxResultChars = 24 * 1024 * 1024;
 
 const inputSchema = {
@@ -120,7 +114,7 @@ async function runOne(
   return !outcome.ok && late.aborted ? outOfTime : outcome;
 }
 
-/** Returns one item of the result. The error starts with its code, because clients decide by the code. */
+/** The error starts with its code, because clients decide by the code. */
 function itemOf(tool: string, outcome: ToolOutcome | ToolFailure): string {
   const toolJson = JSON.stringify(tool);
   if (outcome.ok) {

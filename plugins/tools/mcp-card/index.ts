@@ -1,7 +1,4 @@
-/**
- * Surface `mcp-card`: the server card (SEP-2127), which describes the MCP endpoint to clients that have no key yet.
- * Cards do not list tools.
- */
+/** The server card (SEP-2127) describes the MCP endpoint to clients that have no key yet. Cards do not list tools. */
 import { defineSurface, type Reply, type RequestHead } from "sluice-gateway/plugin";
 import { clientScheme, etagOf, matchesEtag } from "sluice-gateway/internal/http";
 import { announcedRevisions } from "../mcp-revisions.ts";
@@ -141,7 +138,7 @@ function cardOf(options: Options, version: string, base: string): object {
   };
 }
 
-/** Returns the base URL that the client used. A trusted proxy reports the scheme. */
+/** A trusted proxy reports the scheme. */
 function baseOf(request: RequestHead): string {
   return `${clientScheme(request)}://${request.headers.host ?? "localhost"}`;
 }

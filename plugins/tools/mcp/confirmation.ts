@@ -17,7 +17,7 @@ export type UserAnswer =
   /** Dismissed without an answer, because some clients never show the question. The client then gets the token. */
   | { readonly kind: "cancelled" };
 
-/** Returns the answer in a repeated call. Undefined for a first call, or for one without an answer to the question. */
+/** Undefined for a first call, or for one without an answer to the question. */
 export function answerInRetry(params: Params): UserAnswer | undefined {
   const { inputResponses, requestState } = params;
   if (typeof requestState !== "string") return undefined;
@@ -26,7 +26,6 @@ export function answerInRetry(params: Params): UserAnswer | undefined {
   return kind === "confirmed" ? { kind, token: requestState } : { kind };
 }
 
-/** Undefined without an answer. */
 export function userAnswerIn(answers: unknown): UserAnswer["kind"] | undefined {
   const answer = isObject(answers) ? answers[requestKey] : undefined;
   if (!isObject(answer)) return undefined;
@@ -37,16 +36,13 @@ export function userAnswerIn(answers: unknown): UserAnswer["kind"] | undefined {
   return isObject(content) && content["confirm"] === true ? "confirmed" : "declined";
 }
 
-/** Returns true if a client with these capabilities can show a form. An empty object means forms. */
+/** An empty object means forms. */
 export function canShowForms({ elicitation }: Params): boolean {
   if (!isObject(elicitation)) return false;
   return Object.keys(elicitation).length === 0 || isObject(elicitation["form"]);
 }
 
-/**
- * Returns the question and the token that is used if the user accepts. Undefined if the outcome does not require
- * confirmation.
- */
+/** `token`: used if the user accepts. Undefined if the outcome does not require confirmation. */
 export function confirmationQuestion(
   outcome: ToolOutcome,
 ): (Pick<Questions, "requests"> & { readonly token: string }) | undefined {
@@ -69,9 +65,7 @@ export function confirmationQuestion(
   return { requests: { [requestKey]: question }, token: String(token) };
 }
 
-/**
- * Returns the text of the question. It consists only of what the gateway has decoded, never of text from the caller.
- */
+/** The text consists only of what the gateway has decoded, never of text from the caller. */
 function messageOf(tool: string, summary: unknown): string {
   const lines = isObject(summary)
     ? Object.entries(summary).map(([name, value]) => `${name}: ${valueText(value)}`)

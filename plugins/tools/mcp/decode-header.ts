@@ -1,14 +1,11 @@
 /**
- * Decodes a header value of revision 2026-07-28: plain text, or base64 with a marker for text that a header cannot
- * contain.
+ * A header value of revision 2026-07-28 is plain text, or base64 with a marker for text that a header cannot contain.
  */
 
-/** The encoded form of text that a header cannot contain directly. */
 const encodedForm = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 
 /**
- * Returns the text of a header. Undefined if the header is missing. Null if it is repeated, or if it has the marker
- * but is not UTF-8 in canonical base64.
+ * Undefined if the header is missing. Null if it is repeated, or has the marker but is not UTF-8 in canonical base64.
  */
 export function decodeHeader(
   value: string | readonly string[] | undefined,

@@ -15,18 +15,14 @@ const headers: readonly string[] = [
   "x-accel-buffering",
   "no",
 ];
-/** Interval of keep-alive comments. Proxies close streams that are silent for a minute or two. */
+/** Proxies close streams that are silent for a minute or two. */
 const keepAliveMs = 15_000;
 const keepAlive = Buffer.from(": \n\n");
-/**
- * Maximum number of events that wait until the head has been sent. Further progress and log messages are discarded.
- */
+/** Further progress and log messages are discarded until the head has been sent. */
 const maxQueuedEvents = 1000;
 
 export interface WantedNotifications {
-  /** The progress token as JSON text. */
   readonly token?: string | undefined;
-  /** The lowest level of log messages to send. */
   readonly level?: LogLevel | undefined;
 }
 
@@ -57,10 +53,7 @@ export class EventStream {
     return this.#opening !== undefined;
   }
 
-  /**
-   * Sends a progress notification. Progress must increase with every notification, so a notification that does not
-   * increase it is discarded.
-   */
+  /** Progress must increase with every notification, so one that does not increase it is discarded. */
   progress(done: number, total?: number, message?: string): void {
     const { token } = this.#wanted;
     if (token === undefined || this.#ended) return;
@@ -71,7 +64,6 @@ export class EventStream {
     this.#notify(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
   }
 
-  /** Sends a log message of a tool if its level is high enough. */
   log(tool: string, level: LogLevel, data: unknown): void {
     const { level: minLevel } = this.#wanted;
     if (minLevel === undefined || this.#ended || !isAtLeast(level, minLevel)) return;
@@ -83,10 +75,7 @@ export class EventStream {
     this.#send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
   }
 
-  /**
-   * Ends the stream with the answer, which is sent after its charge has been written to disk. Nothing follows the
-   * answer.
-   */
+  /** The answer is sent after its charge has been written to disk. Nothing follows it. */
   async end(answer: string): Promise<undefined> {
     this.#ended = true;
     const sink = this.#sink ?? (await this.#open());
@@ -96,8 +85,8 @@ export class EventStream {
   }
 
   /**
-   * Sends a notification, unless the client does not read or too many events are queued. Questions and the answer are
-   * always sent.
+   * The notification is discarded if the client does not read or too many events are queued. Questions and the answer
+   * are always sent.
    */
   #notify(json: string): void {
     if (!this.#full && this.#queued.length < maxQueuedEvents) this.#send(json);

@@ -1,8 +1,7 @@
 /**
- * Surface `mcp`: the catalogue of tools over the Model Context Protocol (streamable HTTP). The body of a request
- * determines which of three protocols answers it: plain (`plain-protocol.ts`), with sessions (`session-protocol.ts`) or
- * stateless (`stateless-protocol.ts`). Between requests, the process keeps only the questions of running calls and the
- * log levels of sessions.
+ * The catalogue of tools over the Model Context Protocol (streamable HTTP). The body of a request determines which of
+ * three protocols answers it: plain, with sessions or stateless. Between requests, the process keeps only the questions
+ * of running calls and the log levels of sessions.
  */
 import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
@@ -132,7 +131,6 @@ function answer(server: McpServer, x: Exchange): Reply | undefined | Promise<Rep
     : reported(call, reply);
 }
 
-/** Reports a request that was refused before its method was known. */
 function reported(call: McpCall, reply: Reply | undefined): Reply | undefined {
   const code = failureCode(reply);
   if (code !== undefined && call.x.calls === undefined) reportMethod(call, "", code);
@@ -155,7 +153,7 @@ function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefin
     : answerSessionMessage(call, value);
 }
 
-/** Ends a session. The store keeps it as ended until its token would have expired. */
+/** The store keeps the session as ended until its token would have expired. */
 async function endSession(call: McpCall): Promise<Reply> {
   const session = sessionOf(call, call.x.request.headers["mcp-session-id"]);
   if (session === undefined) {

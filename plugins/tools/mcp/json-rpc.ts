@@ -1,4 +1,3 @@
-/** JSON-RPC 2.0 in this protocol: parsing messages, and building answers from JSON text. */
 import { readJsonRpc } from "sluice-gateway/plugin";
 import type { Reply } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
@@ -17,10 +16,7 @@ export const codes = {
   unsupportedVersion: -32022,
 } as const;
 
-/**
- * A message. `id`: JSON text. `response`: the answer of a client to a question, whose `result` is undefined if it is an
- * error.
- */
+/** `id`: JSON text. `response`: the answer of a client to a question; its `result` is undefined if it is an error. */
 export type Message =
   | {
       readonly kind: "request";
@@ -32,21 +28,20 @@ export type Message =
   | { readonly kind: "response"; readonly id: unknown; readonly result: unknown }
   | { readonly kind: "invalid" };
 
-/** A protocol error without the id of its request. */
 export interface RpcFailure {
   readonly code: number;
   readonly message: string;
   readonly data?: object;
 }
 
-/** Maximum number of items in an array, which only revision 2025-03-26 allows. */
+/** Only revision 2025-03-26 allows arrays. */
 export const maxItems = 20;
 
 const invalid: Message = { kind: "invalid" };
 export const jsonHeaders: readonly string[] = ["content-type", "application/json"];
 export const accepted: Reply = { status: 202 };
 
-/** Parses a message. `exactId`: returns the text of a number that a double cannot represent. */
+/** `exactId`: returns the text of a number that a double cannot represent. */
 export function messageOf(value: unknown, exactId: () => string | undefined): Message {
   if (!isObject(value) || value["jsonrpc"] !== "2.0") return invalid;
   const { method, params } = value;
@@ -59,7 +54,6 @@ export function messageOf(value: unknown, exactId: () => string | undefined): Me
   return id === undefined ? invalid : { kind: "request", id, method, params };
 }
 
-/** Returns the id as JSON text. Undefined if it is neither a string nor a number. */
 function idText(id: unknown, exactId: () => string | undefined): string | undefined {
   if (typeof id === "string") return JSON.stringify(id);
   if (typeof id !== "number") return undefined;
@@ -67,8 +61,8 @@ function idText(id: unknown, exactId: () => string | undefined): string | undefi
 }
 
 /**
- * Returns the id of one message of a body, or of an item of an array with at most `maxItems`, exactly as the client
- * wrote it: 1e400 and 12345678901234567890 come back unchanged.
+ * Returns the id of a message, or of an item of an array, exactly as the client wrote it: 1e400 and
+ * 12345678901234567890 come back unchanged.
  */
 export function idAsSent(body: Buffer | undefined, index: number | undefined): string | undefined {
   if (body === undefined) return undefined;
@@ -92,19 +86,15 @@ export function errorText(id: string, failure: RpcFailure): string {
   return `{"jsonrpc":"2.0","id":${id},"error":${error}}`;
 }
 
-/**
- * A reply that is a JSON-RPC error. Only the members of a Reply are sent; `failure` is for the report of the request.
- */
+/** Only the members of a Reply are sent; `failure` is for the report of the request. */
 interface ErrorReply extends Reply {
   readonly failure: RpcFailure;
 }
 
-/** Returns a JSON-RPC error with this HTTP status. */
 export function errorReply(status: number, id: string, failure: RpcFailure): ErrorReply {
   return { status, headers: jsonHeaders, body: errorText(id, failure), failure };
 }
 
-/** Returns the code of a reply of `errorReply`, for reports. Undefined for any other reply. */
 export function failureCode(reply: Reply | undefined): string | undefined {
   const isFailed = reply !== undefined && "failure" in reply;
   // Only `errorReply` adds this member.
@@ -118,7 +108,6 @@ const reportedCodes: Readonly<Record<number, string>> = {
   [codes.internal]: "UPSTREAM_ERROR",
 };
 
-/** Returns the code of an error for logs and metrics. */
 export function codeOf({ code, data }: RpcFailure): string {
   const named: unknown = data !== undefined && "errorCode" in data ? data.errorCode : undefined;
   return typeof named === "string" ? named : (reportedCodes[code] ?? "INVALID_REQUEST");

@@ -1,6 +1,6 @@
 /**
  * The lowest level of log messages of tools that a client gets. Stateless requests contain it; a session sets it once
- * (`logging/setLevel`). A session without a level gets no messages.
+ * (`logging/setLevel`), and gets no messages before that.
  */
 import type { Replicas } from "sluice-gateway/plugin";
 import type { LogLevel } from "sluice-gateway/services";
@@ -22,7 +22,6 @@ const logLevels: readonly LogLevel[] = [
 ];
 
 const maxSessions = 10_000;
-/** Topic of the messages between replicas. */
 const topic = "mcp log level";
 
 /**
@@ -46,7 +45,6 @@ export function isAtLeast(level: LogLevel, minLevel: LogLevel): boolean {
   return logLevels.indexOf(level) >= logLevels.indexOf(minLevel);
 }
 
-/** Sets the level of a session, here and on the other replicas. */
 export function setLogLevel(
   { id }: Session,
   level: LogLevel,

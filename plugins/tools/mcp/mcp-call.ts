@@ -1,7 +1,3 @@
-/**
- * One request and the functions that all three protocols share: calling a tool, reporting a call, and sending the
- * answer.
- */
 import { randomUUID } from "node:crypto";
 import {
   refuse,
@@ -29,7 +25,6 @@ import type { PrecomputedResults } from "./precomputed-results.ts";
 import type { SessionQuestions } from "./session-questions.ts";
 import type { Sessions } from "./sessions.ts";
 
-/** The state that all requests of one surface share. */
 export interface McpServer {
   readonly host: Pick<Host, "log" | "memory" | "store">;
   readonly clock: Clock;
@@ -60,7 +55,6 @@ interface ToolCall {
   readonly dialogue?: Dialogue | undefined;
 }
 
-/** Logs an error that a resource or prompt has thrown, with the id of the request. */
 export function logFailure(
   { server, x }: McpCall,
   error: unknown,
@@ -103,7 +97,7 @@ const methods: ReadonlySet<string> = new Set([
   "completion/complete",
 ]);
 
-/** Reports a request that called no tool. `code`: the reason for the refusal; undefined if it was answered. */
+/** `code`: the reason for the refusal; undefined if the request was answered. */
 export function reportMethod({ server, x }: McpCall, method: string, code?: string): void {
   const isListed = methods.has(method) || server.results.byMethod.has(method);
   x.called({ kind: "protocol", name: method, isListed, code });
@@ -115,8 +109,8 @@ function traceOf(x: Exchange, meta: unknown): TraceSpan | undefined {
 }
 
 /**
- * Creates the stream for progress and log messages of a running call. Undefined unless the client accepts events and
- * has sent a progress token or has set a log level. `level`: the lowest level to send.
+ * Undefined unless the client accepts events and has sent a progress token or has set a log level. `level`: the lowest
+ * level to send.
  */
 export function reportStream(
   call: McpCall,
@@ -135,7 +129,6 @@ export function acceptsEvents({ x }: McpCall): boolean {
   return x.request.headers.accept?.includes("text/event-stream") === true;
 }
 
-/** Sends the answer to a call on its stream if the stream was opened, else by `answerReply`. */
 export function sendAnswer(
   call: McpCall,
   events: EventStream | undefined,
@@ -144,9 +137,7 @@ export function sendAnswer(
   return events === undefined || !events.opened ? answerReply(call, answer) : events.end(answer);
 }
 
-/**
- * Returns a JSON-RPC answer with status 200; it is sent as an event if the client accepts nothing else, which is rare.
- */
+/** The answer is sent as an event if the client accepts nothing else, which is rare. */
 export function answerReply(call: McpCall, body: string, more: readonly string[] = []): Reply {
   return acceptsOnlyEvents(call.x.request.headers.accept)
     ? {
@@ -163,21 +154,16 @@ function acceptsOnlyEvents(accept: string | undefined): boolean {
   return !/application\/(json|\*)|\*\/\*/i.test(accept);
 }
 
-/**
- * decisions.md section 4: every HTTP surface answers 429 with the canonical envelope when a credit limit is reached.
- */
+/** decisions.md section 4: every HTTP surface answers 429 with the canonical envelope at a credit limit. */
 export function creditRefusal(outcome: ToolOutcome): Reply | undefined {
   if (outcome.ok || outcome.code !== "GATEWAY_CU_LIMIT_EXCEEDED") return undefined;
   const { code, details } = outcome;
   return refuse(code, details === undefined ? {} : { details });
 }
 
-/**
- * The last timestamp. Formatting a timestamp takes 1 µs, and under load dozens of answers are sent per millisecond.
- */
+/** Formatting a timestamp takes 1 µs, and under load dozens of answers are sent per millisecond. */
 let lastTimestamp = { now: Number.NaN, text: "" };
 
-/** Returns the current time for an answer (RFC 3339). */
 export function timestamp({ clock }: McpServer): string {
   const now = clock.now();
   if (now !== lastTimestamp.now) lastTimestamp = { now, text: new Date(now).toISOString() };

@@ -1,4 +1,4 @@
-/** The OpenAPI description of the agent protocol. The messages are specified by the protocol itself. */
+/** The messages of the agent protocol are specified by the protocol itself. */
 import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
 import { jsonRpcFailure } from "sluice-gateway/internal/json-schema";
@@ -40,12 +40,10 @@ const batch = {
   },
 };
 
-/** Returns the schema of an object with all of these members. */
 function having(properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
   return { type: "object", properties, required: Object.keys(properties) };
 }
 
-/** Returns the schema of a plain call, which is answered with the plain result. */
 function plainCall({ name, description, inputSchema }: CatalogueEntry): JsonSchema {
   // Without `input` a tool is called with `{}`.
   const isNeeded = inputSchema["required"] !== undefined;

@@ -7,16 +7,13 @@ import type { JsonSchema } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { decodeHeader } from "./decode-header.ts";
 
-/** An argument that is repeated in a header: its path in the input, and the name of the header in lower case. */
+/** `path`: path of the argument in the input. `header`: in lower case. */
 export interface ParamHeader {
   readonly path: readonly string[];
   readonly header: string;
 }
 
-/**
- * Returns the repeated arguments of a schema. The annotation counts only on members that are reached through
- * `properties` alone.
- */
+/** The annotation counts only on members that are reached through `properties` alone. */
 export function paramHeaders(schema: unknown, path: readonly string[] = []): ParamHeader[] {
   const properties = isObject(schema) ? schema["properties"] : undefined;
   if (!isObject(properties)) return [];
@@ -30,7 +27,6 @@ export function paramHeaders(schema: unknown, path: readonly string[] = []): Par
 
 const nameOf = (header: string): string => `mcp-param-${header.toLowerCase()}`;
 
-/** Returns the repeated arguments by tool. Tools without such arguments are omitted. */
 export function paramHeadersOf(
   tools: readonly { readonly name: string; readonly inputSchema: JsonSchema }[],
 ): ReadonlyMap<string, readonly ParamHeader[]> {
@@ -41,7 +37,6 @@ export function paramHeadersOf(
   );
 }
 
-/** Returns the first header that differs from the input. Undefined if all match. */
 export function paramMismatch(
   wanted: readonly ParamHeader[],
   headers: Readonly<IncomingHttpHeaders>,
@@ -59,8 +54,7 @@ function valueAt(input: unknown, path: readonly string[]): unknown {
 }
 
 /**
- * Compares a header with an argument. `text`: undefined if the header is missing, null if it is malformed. An absent
- * or null argument must have no header.
+ * `text`: undefined if the header is missing, null if it is malformed. An absent or null argument must have no header.
  */
 function matchesArgument(text: string | null | undefined, value: unknown): boolean {
   if (value === undefined || value === null) return text === undefined;

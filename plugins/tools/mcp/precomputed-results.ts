@@ -1,4 +1,3 @@
-/** Results that change only with the list of tools. Most of them are JSON text. */
 import type {
   CatalogueEntry,
   Prompt,
@@ -10,7 +9,7 @@ import { paramHeadersOf, type ParamHeader } from "./param-headers.ts";
 import type { ResultFrame } from "./tool-result.ts";
 import { announcedRevisions, metaKeys } from "../mcp-revisions.ts";
 
-/** Name and version of this server; the same in `initialize`, `server/discover` and the server card. */
+/** The same in `initialize`, `server/discover` and the server card. */
 export interface ServerInfo {
   readonly name: string;
   readonly title: string;
@@ -19,18 +18,14 @@ export interface ServerInfo {
 
 /** Results of methods without parameters: members of the result object as JSON text, without braces. */
 export interface PrecomputedResults {
-  /**
-   * Results of the list methods by method. If a method is missing, the deployment has nothing to list and does not
-   * declare the capability.
-   */
+  /** If a method is missing, the deployment has nothing to list and does not declare the capability. */
   readonly byMethod: ReadonlyMap<string, string>;
-  /** The result of `initialize` without `protocolVersion`. */
+  /** The result without `protocolVersion`. */
   readonly initialize: string;
   readonly discover: string;
   /** `"io.modelcontextprotocol/serverInfo":{…}`. */
   readonly server: string;
   readonly statelessFrame: ResultFrame;
-  /** Arguments that are repeated in headers, by tool. */
   readonly paramHeaders: ReadonlyMap<string, readonly ParamHeader[]>;
 }
 

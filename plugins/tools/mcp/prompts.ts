@@ -1,4 +1,3 @@
-/** `prompts/get` and `completion/complete`: the prompts that tools plugins offer. */
 import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { logFailure, type McpCall } from "./mcp-call.ts";
@@ -47,7 +46,6 @@ function checked(got: PromptResult): PromptResult {
   return got;
 }
 
-/** Returns the failure of a prompt that asks no question. */
 export function promptFailure(got: Extract<PromptOutcome, { readonly ok: false }>): RpcFailure {
   if ("failure" in got) return got.failure;
   const { code: errorCode, message } = got;
@@ -59,7 +57,7 @@ export function promptMembers(got: Extract<PromptResult, { readonly ok: true }>)
   return `"messages":${JSON.stringify(got.messages)}`;
 }
 
-/** Returns values for an argument of a prompt as members of the result. Empty for an argument without completion. */
+/** Returns members of the result, which are empty for an argument without completion. */
 export function completion(call: McpCall, params: Params): string | RpcFailure {
   const { ref, argument } = params;
   if (!isObject(ref) || !isObject(argument) || typeof argument["value"] !== "string") {
@@ -68,7 +66,6 @@ export function completion(call: McpCall, params: Params): string | RpcFailure {
   const prompt = promptOf(call, ref["name"]);
   const found = prompt?.arguments?.find((one) => one.name === argument["name"]);
   try {
-    // Most arguments have no completion.
     const values = found?.complete ? textsOf(found.complete(argument["value"])) : [];
     const shown = values.slice(0, maxValues);
     const hasMore = values.length > shown.length;
@@ -79,7 +76,7 @@ export function completion(call: McpCall, params: Params): string | RpcFailure {
   }
 }
 
-/** Returns the values of a completion. Throws for anything but a list of strings, which a plugin in JavaScript can return. */
+/** Throws for anything but a list of strings, which a plugin in JavaScript can return. */
 function textsOf(values: unknown): readonly string[] {
   // Nothing waits for a promise, so its rejection would end the process.
   if (values instanceof Promise) values.catch(() => {});

@@ -6,10 +6,7 @@ import { isLoopback } from "sluice-gateway/internal/http";
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 
 export interface RequestGuardOptions {
-  /**
-   * Allowed values of `Origin`, such as https://app.example.com. If undefined, loopback names with any scheme and port
-   * are allowed.
-   */
+  /** Allowed values of `Origin`. If undefined, loopback names with any scheme and port are allowed. */
   readonly origins?: readonly string[] | undefined;
   /**
    * Allowed names in `Host`, without port. If undefined, loopback names are allowed for clients on this machine, and
@@ -28,7 +25,6 @@ const badType = refuse("GATEWAY_INVALID_PARAMS", {
 });
 
 export interface RequestGuard {
-  /** Undefined if the request is allowed. */
   refusal(request: RequestHead): Reply | undefined;
 }
 
@@ -54,7 +50,7 @@ export function createRequestGuard({ origins, hosts }: RequestGuardOptions): Req
   };
 }
 
-/** Returns the name in `name:port`, in lower case. IPv6 addresses keep their brackets. */
+/** IPv6 addresses keep their brackets. */
 function nameOf(authority: string): string {
   const end = authority.startsWith("[") ? authority.indexOf("]") + 1 : authority.indexOf(":");
   return (end <= 0 ? authority : authority.slice(0, end)).toLowerCase();

@@ -1,4 +1,3 @@
-/** `resources/read`: the documents that tools plugins offer in addition to their tools. */
 import type { Resource, ResourceTemplate } from "sluice-gateway/services";
 import { logFailure, type McpCall } from "./mcp-call.ts";
 import { withTimeLimit } from "./time-limit.ts";
@@ -11,7 +10,7 @@ export type ResourceResult =
 
 type Source = Resource | ResourceTemplate;
 
-/** Reads a resource. `notFound`: the error code of the revision for a missing resource. */
+/** `notFound`: the error code of the revision for a missing resource. */
 export async function readResource(
   call: McpCall,
   params: Params,
@@ -52,9 +51,7 @@ async function readOne(
   }
 }
 
-/**
- * Returns the URI without its fragment. A link may refer to a part of a document, but documents are read as a whole.
- */
+/** A link may refer to a part of a document, but documents are read as a whole. */
 function withoutFragment(uri: string): string {
   const hash = uri.indexOf("#");
   return hash === -1 ? uri : uri.slice(0, hash);
@@ -73,10 +70,7 @@ function missing(uri: string, code: number): ResourceResult {
   return { ok: false, failure: { code, message: "Resource not found", data } };
 }
 
-/**
- * Returns an error for a missing capability. HTTP 403 is not used, because clients of this protocol would then request
- * another kind of key.
- */
+/** HTTP 403 is not used, because clients of this protocol would then request another kind of key. */
 export function missingCapabilityError(capability: string | undefined): RpcFailure {
   return {
     code: codes.invalidParams,

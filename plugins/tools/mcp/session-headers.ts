@@ -1,4 +1,3 @@
-/** Reads the headers of a request of the session protocol: its revision, and its session if it names one. */
 import type { Reply } from "sluice-gateway/plugin";
 import type { McpCall } from "./mcp-call.ts";
 import { errorReply, invalidParams, invalidRequest } from "./json-rpc.ts";
@@ -15,7 +14,7 @@ export type SessionHeaders =
   | { readonly ok: true; readonly revision: string; readonly session: Session | undefined }
   | { readonly ok: false; readonly reply: Reply };
 
-/** Checks the headers. `id`: id of the request as JSON text. `isRequest`: true if an answer is expected. */
+/** `id`: id of the request as JSON text. `isRequest`: true if an answer is expected. */
 export function readSessionHeaders(call: McpCall, id: string, isRequest: boolean): SessionHeaders {
   const { "mcp-protocol-version": named, "mcp-session-id": token } = call.x.request.headers;
   // Node joins repeated headers, so the value is a string.
@@ -24,8 +23,7 @@ export function readSessionHeaders(call: McpCall, id: string, isRequest: boolean
   if (refused !== undefined) return { ok: false, reply: refused };
   const session = sessionOf(call, token);
   if (session === "lost") return { ok: false, reply: lostSession(id) };
-  // Some clients send a revision other than the one that they agreed to. The header determines the revision of the
-  // request.
+  // Some clients send a revision other than the one that they agreed to. The header determines the revision.
   const revision =
     version === undefined || version >= statelessRevision
       ? (session?.revision ?? arraysRevision)

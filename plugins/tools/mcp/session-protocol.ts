@@ -1,7 +1,4 @@
-/**
- * The protocol with sessions, of the revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the
- * arrays of 2025-03-26.
- */
+/** The revisions with `initialize` (2024-11-05 to 2025-11-25): single messages, and the arrays of 2025-03-26. */
 import { setImmediate as otherWork } from "node:timers/promises";
 import type { Reply } from "sluice-gateway/plugin";
 import { toolReport } from "sluice-gateway/services";
@@ -41,7 +38,6 @@ import { richFrame, plainFrame, type ResultFrame } from "./tool-result.ts";
 
 type Request = Extract<Message, { kind: "request" }>;
 
-/** Error code of these revisions for a missing resource. */
 const resourceNotFound = -32002;
 
 export function answerSessionMessage(
@@ -63,7 +59,6 @@ export function answerSessionMessage(
     : reply(call, reported(call, message, answer));
 }
 
-/** Reports the method or tool that a request has called, after it has ended. */
 function reported(call: McpCall, { method }: Request, answer: ToolAnswer): ToolAnswer {
   const { outcome, failure } = answer;
   if (outcome !== undefined) call.x.called(toolReport(outcome));
@@ -89,10 +84,7 @@ const notRun = {
 };
 const tooLarge = { code: codes.internal, message: "the responses are too large together", data };
 
-/**
- * Answers an array. Each item is answered separately and in order. Items of the stateless revision and `initialize` are
- * not allowed.
- */
+/** Each item is answered separately and in order. Items of the stateless revision and `initialize` are not allowed. */
 export async function answerSessionArray(call: McpCall, items: readonly unknown[]): Promise<Reply> {
   const opened = readSessionHeaders(call, "null", true);
   if (!opened.ok) return opened.reply;
@@ -136,8 +128,8 @@ export async function answerSessionArray(call: McpCall, items: readonly unknown[
 }
 
 /**
- * Handles messages that need no answer: the answer to a question is passed to the call that asked, and a call that the
- * client cancels stops asking.
+ * Messages that need no answer: the answer to a question is passed to the call that asked, and a cancelled call stops
+ * asking.
  */
 function receive(
   { server, principal }: McpCall,
@@ -153,9 +145,7 @@ function receive(
   sessionQuestions.cancel({ keyId, session: session.id, request: JSON.stringify(request) });
 }
 
-/**
- * Answers `initialize`. An unknown revision is not an error: the answer names the newest one, and the client decides.
- */
+/** An unknown revision is not an error: the answer names the newest one, and the client decides. */
 function initialize(call: McpCall, { id, params }: Request): Reply {
   const requestedRevision = isObject(params) ? params["protocolVersion"] : undefined;
   const revision =
@@ -169,10 +159,7 @@ function initialize(call: McpCall, { id, params }: Request): Reply {
   return answerReply(call, resultText(id, result), ["mcp-session-id", session]);
 }
 
-/**
- * Returns the kinds of questions that the client declares it answers during a call. Most clients declare them as empty
- * objects.
- */
+/** The kinds of questions that the client answers during a call. Most clients declare them as empty objects. */
 function questionCapabilities(params: unknown): string[] {
   const given = isObject(params) ? params["capabilities"] : undefined;
   if (!isObject(given)) return [];
@@ -203,8 +190,7 @@ function answerTo(
   if (method === "logging/setLevel") {
     const { level } = params;
     if (!isLogLevel(level)) return refusedAnswer(id, invalidParams("level is not a log level"));
-    // Without a session the level cannot be stored. The protocol lets the server decide which messages it sends in
-    // that case.
+    // Without a session the level cannot be stored. The protocol lets the server decide what it sends in that case.
     if (single?.session !== undefined) {
       setLogLevel(single.session, level, call.server.host.store.replicas);
     }
@@ -213,7 +199,6 @@ function answerTo(
   return answerOptionalMethod(call, id, method, params);
 }
 
-/** Answers the methods that not every deployment offers. */
 async function answerOptionalMethod(
   call: McpCall,
   id: string,

@@ -10,13 +10,12 @@ import { BoundedMap, isObject } from "sluice-gateway/internal/toolkit";
 const purpose = "mcp question";
 /** Maximum waiting time: the same as for a confirmation (decisions.md section 6). */
 const waitMs = 5 * 60_000;
-/** Topics of the messages between replicas. */
 const answerTopic = "mcp answer";
 const cancelTopic = "mcp cancel";
-/** Number of answers that are remembered, so that none of them is passed on twice. */
+/** Answers are remembered, so that none of them is passed on twice. */
 const maxPassedOn = 10_000;
 
-/** The call that asks: id of the session, and id of the request as JSON text. */
+/** `session`: its id. `request`: id of the request as JSON text. */
 export interface AskingCall {
   readonly keyId: string;
   readonly session: string;
@@ -29,11 +28,10 @@ export interface SessionQuestions {
    * cancelled the call or disconnected (`signal`).
    */
   ask(call: AskingCall, signal: AbortSignal, send: (id: string) => void): Promise<unknown>;
-  /** Passes on the answer of a client. Ignored if no gateway has asked the key a question with this id. */
+  /** Ignored if no gateway has asked the key a question with this id. */
   answer(keyId: string, id: unknown, result: unknown): void;
-  /** Ends the questions of a call that the client has cancelled. A later answer from its user is ignored. */
+  /** A later answer from the user is ignored. */
   cancel(call: AskingCall): void;
-  /** Ends the connection with other replicas. */
   stop(): void;
 }
 
@@ -41,20 +39,16 @@ interface Waiting {
   readonly call: AskingCall;
   readonly resolve: (result: unknown) => void;
 }
-/** Id of the question, id of the key that was asked, and id of the replica that asked. */
+/** `i`: id of the question. `k`: id of the key that was asked. `r`: id of the replica that asked. */
 interface Ticket {
   readonly i: string;
   readonly k: string;
   readonly r?: string;
 }
 
-/**
- * Shared by the whole process: after a reload, the answer arrives at another instance of the surface than the one that
- * asked.
- */
+/** Shared by the whole process: after a reload, the answer arrives at another instance of the surface. */
 const open = new Map<string, Waiting>();
 
-/** `replicas`: `host.store.replicas`. */
 export function createSessionQuestions(parts: {
   readonly clock: Clock;
   readonly seal: Seal;
@@ -122,7 +116,6 @@ function answerHere(keyId: string, id: string, result: unknown): boolean {
   return waiting !== undefined;
 }
 
-/** Returns whether this process has asked a question for the call. */
 function cancelHere({ keyId, session, request }: AskingCall): boolean {
   const asked = [...open.values()].filter(
     ({ call }) => call.request === request && call.session === session && call.keyId === keyId,

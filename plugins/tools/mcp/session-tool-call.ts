@@ -12,7 +12,6 @@ import { logLevelOf } from "./log-levels.ts";
 import type { Session } from "./sessions.ts";
 import { toolResult, type ResultFrame } from "./tool-result.ts";
 
-/** The answer to one call. `events`: the stream with its questions, progress and log messages. */
 export interface ToolAnswer {
   readonly text: string;
   readonly outcome?: ToolOutcome;
@@ -25,13 +24,11 @@ export function refusedAnswer(id: string, failure: RpcFailure): ToolAnswer {
   return { text: errorText(id, failure), failure };
 }
 
-/** Maximum number of rounds of questions in one call, so that a tool cannot ask forever. */
+/** Limits the questions, so that a tool cannot ask forever. */
 const maxRounds = 8;
 
-/** A tool call and the way to its client. */
 interface SessionCall {
   readonly call: McpCall;
-  /** Id of the request as JSON text. */
   readonly id: string;
   readonly session: Session | undefined;
   readonly tool: string;
@@ -43,8 +40,8 @@ interface SessionCall {
 }
 
 /**
- * Calls a tool. `tool` and `input`, the names of the plain protocol, are accepted as well. `single`: undefined for an
- * item of an array, which has no stream for progress and questions.
+ * `tool` and `input`, the names of the plain protocol, are accepted as well. `single`: undefined for an item of an
+ * array, which has no stream for progress and questions.
  */
 export function callInSession(
   call: McpCall,
@@ -77,7 +74,7 @@ function toolAnswer(
   return { text: resultText(id, result), outcome, events };
 }
 
-/** Runs a write tool. The client's user is asked to confirm; without an answer the client gets the token. */
+/** The client's user is asked to confirm; without an answer the client gets the token. */
 async function runWrite(one: SessionCall): Promise<ToolOutcome> {
   const { call, tool, capabilities = {} } = one;
   const outcome = await runTool(call, one);
@@ -93,10 +90,7 @@ async function runWrite(one: SessionCall): Promise<ToolOutcome> {
   return { ok: false, code: "GATEWAY_PERMISSION_DENIED", message, tool, latencyMs };
 }
 
-/**
- * Runs a tool that may ask questions. It runs again with each round of answers; without answers, its last failure is
- * the result.
- */
+/** The tool runs again with each round of answers; without answers, its last failure is the result. */
 function runWithQuestions(one: SessionCall): ToolOutcome | Promise<ToolOutcome> {
   const { call, capabilities } = one;
   return capabilities === undefined ? runTool(call, one) : runRounds(one, capabilities);
@@ -119,7 +113,7 @@ async function runRounds(
   }
 }
 
-/** Asks all questions at once. Undefined unless all of them are answered. */
+/** Undefined unless all questions are answered. */
 async function ask(one: SessionCall, requests: Questions["requests"]): Promise<Params | undefined> {
   const { server, x, principal } = one.call;
   const events = (one.events ??= new EventStream(x, server.clock, {}));

@@ -7,14 +7,14 @@ import type { Clock, Claims, Seal } from "sluice-gateway/plugin";
 import type { Dialogue } from "sluice-gateway/services";
 
 /**
- * Lifetime of a session. Clients do not start a new session when theirs has expired: a long lifetime costs nothing,
- * while a short one would force users to reconnect manually.
+ * Clients do not start a new session when theirs has expired: a long lifetime costs nothing, while a short one would
+ * force users to reconnect manually.
  */
 const lifetimeMs = 7 * 24 * 60 * 60_000;
 const purpose = "mcp session";
 /**
- * Time for which a verified session is cached, because verification takes 25 µs. A replica knows within 250 ms that a
- * session was ended elsewhere, and a session must end on all replicas within one second.
+ * A verified session is cached, because verification takes 25 µs. A replica knows within 250 ms that a session was
+ * ended elsewhere, and a session must end on all replicas within one second.
  */
 const freshMs = 500;
 const maxFresh = 10_000;
@@ -25,20 +25,14 @@ export interface Session {
   /** Id of the key. It does not authenticate: every request also carries the key itself. */
   readonly key: string;
   readonly revision: string;
-  /** The kinds of questions that the client answers during a call. */
   readonly capabilities: Dialogue["capabilities"];
   readonly expiresAt: number;
 }
 
 export interface Sessions {
-  /**
-   * Starts a session and returns the value of the header. `capabilities`: names of the kinds of questions that the
-   * client answers.
-   */
+  /** Returns the value of the header. `capabilities`: names of the kinds of questions that the client answers. */
   begin(keyId: string, revision: string, capabilities: readonly string[]): string;
-  /**
-   * Returns the session of a token. Undefined if the token is forged, belongs to another key, was ended or has expired.
-   */
+  /** Undefined if the token is forged, belongs to another key, was ended or has expired. */
   find(token: string, keyId: string): Session | undefined;
   /** Ends the session on every replica and after a restart. Rejects with a StoreError. */
   end(session: Session): Promise<void>;
@@ -90,7 +84,7 @@ export function createSessions(parts: {
   };
 }
 
-/** The wall clock may be set back. In that case no cached session counts as fresh. */
+/** If the wall clock is set back, no cached session counts as fresh. */
 function isFresh(at: number, now: number): boolean {
   return now >= at && now - at < freshMs;
 }

@@ -1,7 +1,4 @@
-/**
- * The checks of revision 2026-07-28 for every request: `_meta` is complete, the revision is known, and headers repeat
- * the body.
- */
+/** Every request of revision 2026-07-28: `_meta` is complete, the revision is known, and headers repeat the body. */
 import type { IncomingHttpHeaders } from "node:http";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { decodeHeader } from "./decode-header.ts";
@@ -16,7 +13,7 @@ const memberInHeader: Readonly<Record<string, string>> = {
   "resources/read": "uri",
 };
 
-/** Returns the first problem (HTTP 400). Undefined if there is none. `params._meta` must name a revision. */
+/** Undefined if there is no problem. `params._meta` must name a revision. */
 export function statelessProblem(
   headers: Readonly<IncomingHttpHeaders>,
   method: string,

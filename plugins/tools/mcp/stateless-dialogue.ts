@@ -1,7 +1,6 @@
 /**
  * Questions of a tool or a prompt to the client of a stateless call. The call ends with the questions, and the client
- * repeats it with the answers. The state of the tool or prompt is sent to the client in a sealed form and comes back
- * with the answers.
+ * repeats it with the answers and the sealed state of the tool or prompt.
  */
 import type { Clock, Seal } from "sluice-gateway/plugin";
 import type { Dialogue, Questions } from "sluice-gateway/services";
@@ -13,14 +12,12 @@ const purpose = "mcp dialogue";
 /** Lifetime of a state: the same as for a confirmation (decisions.md section 6). */
 const lifetimeMs = 5 * 60_000;
 
-/** The capability of the client that a question needs. */
 const capabilityOf: Readonly<Record<string, string>> = {
   "elicitation/create": "elicitation",
   "sampling/createMessage": "sampling",
   "roots/list": "roots",
 };
 
-/** The call that a state belongs to. */
 export interface StatelessCall {
   readonly keyId: string;
   readonly method: string;
@@ -28,14 +25,9 @@ export interface StatelessCall {
 }
 
 export interface StatelessDialogues {
-  /**
-   * Reads the answers and the state of a request. Returns a failure if its `requestState` is not valid for this call or
-   * has expired.
-   */
+  /** Returns a failure if the `requestState` is not valid for this call or has expired. */
   read(params: Params, call: StatelessCall): { readonly dialogue: Dialogue } | RpcFailure;
-  /**
-   * Returns the members of the result that asks the questions, or a failure if the client lacks a capability for them.
-   */
+  /** Returns the members of the result, or a failure if the client lacks a capability for the questions. */
   ask(questions: Questions, dialogue: Dialogue, call: StatelessCall): string | RpcFailure;
 }
 
@@ -80,7 +72,6 @@ export function createStatelessDialogues(parts: {
   };
 }
 
-/** Returns the capabilities that the questions need and that the client did not declare. */
 export function missingCapabilities(
   requests: Questions["requests"],
   capabilities: Dialogue["capabilities"],

@@ -1,6 +1,6 @@
 /**
- * The stateless protocol, revision 2026-07-28: every request names its client and revision, its headers repeat them,
- * and the server remembers nothing.
+ * Revision 2026-07-28: every request names its client and revision, its headers repeat them, and the server remembers
+ * nothing.
  */
 import type { Reply } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
@@ -30,14 +30,12 @@ import { callTool } from "./stateless-tool-call.ts";
 /** Lists change only with a reload. `private`: only holders of a key may read them. */
 const cacheable = `"ttlMs":60000,"cacheScope":"private"`;
 
-/** Returns true if a message uses this protocol: its `params._meta` names a revision. */
 export function isStateless(message: unknown): boolean {
   if (!isObject(message) || !isObject(message["params"])) return false;
   const meta = message["params"]["_meta"];
   return isObject(meta) && metaKeys.version in meta;
 }
 
-/** `body`: a message for which `isStateless` is true. */
 export function answerStatelessMessage(
   call: McpCall,
   body: Params,
@@ -58,7 +56,6 @@ export function answerStatelessMessage(
     : reported(call, method, answer);
 }
 
-/** Reports a request that called no tool. */
 function reported(call: McpCall, method: string, reply: Reply): Reply {
   reportMethod(call, method, failureCode(reply));
   return reply;

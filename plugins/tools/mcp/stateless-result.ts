@@ -5,7 +5,6 @@ export function completeResult({ server }: McpCall, members: string): string {
   return `{"resultType":"complete",${members},"_meta":{${server.results.server}}}`;
 }
 
-/** Returns the result of a call that continues when the client has answered. */
 export function inputRequiredResult({ server }: McpCall, members: string): string {
   return `{"resultType":"input_required",${members},"_meta":{${server.results.server}}}`;
 }

@@ -1,4 +1,3 @@
-/** `tools/call` of revision 2026-07-28, with confirmation by the client's user and questions of the tool. */
 import type { Reply } from "sluice-gateway/plugin";
 import { toolReport, type Dialogue, type ToolOutcome } from "sluice-gateway/services";
 import {
@@ -34,15 +33,14 @@ import { inputRequiredResult } from "./stateless-result.ts";
 import { headerMismatch } from "./stateless-checks.ts";
 import { failedResult, toolResult } from "./tool-result.ts";
 
-/** The answers of the client that a call contains in addition to the input of the tool. */
 interface ClientInput {
   readonly userAnswer?: UserAnswer | undefined;
   readonly dialogue?: Dialogue | undefined;
 }
 
 /**
- * Calls a tool. In this revision a client cancels by closing the connection. This ends its questions, and a tool that
- * has not started is not run.
+ * In this revision a client cancels by closing the connection, which ends its questions. A tool that has not started is
+ * not run.
  */
 export function callTool(
   call: McpCall,
@@ -131,7 +129,6 @@ function readClientInput(
     : dialogues.read(params, statelessCall);
 }
 
-/** Returns the outcome as a question to the client. Undefined if the outcome does not ask anything. */
 function question(
   { call, params, clientInput: { userAnswer, dialogue }, statelessCall: asker }: ToolRequest,
   outcome: ToolOutcome,

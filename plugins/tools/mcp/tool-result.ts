@@ -1,7 +1,4 @@
-/**
- * The result object of `tools/call`. The JSON text of the tool is inserted unchanged, so nothing is parsed or
- * serialized twice.
- */
+/** The JSON text of the tool is inserted unchanged, so nothing is parsed or serialized twice. */
 import type { ModelUsage, ResourceLink, ToolOutcome } from "sluice-gateway/services";
 
 /** The parts of the result that depend on the revision of the request. */
@@ -10,7 +7,7 @@ export interface ResultFrame {
   readonly head: string;
   /** The last members of `_meta`, with a leading comma, and the closing braces. */
   readonly end: string;
-  /** True if the client supports content other than one text, such as `resource_link` and `structuredContent`. */
+  /** True for content other than one text, such as `resource_link` and `structuredContent`. */
   readonly rich: boolean;
 }
 

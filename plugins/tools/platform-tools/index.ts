@@ -1,4 +1,3 @@
-/** Tools plugin `platform-tools`: tools that report the models and the attestation of the deployment. */
 import { defineTools } from "sluice-gateway/plugin";
 import {
   toolFailure,
@@ -65,7 +64,6 @@ export default defineTools<PlatformToolsOptions>({
   },
 });
 
-/** The source of quotes, and how the bytes of a caller are bound into them. */
 interface Attestation {
   readonly evidence: Evidence;
   readonly binding: Quote["binding"];

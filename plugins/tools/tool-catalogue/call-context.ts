@@ -1,4 +1,3 @@
-/** The context that a tool gets for its call. */
 import type { ChildSpan } from "sluice-gateway/plugin";
 import {
   toolReport,
@@ -25,7 +24,6 @@ export class CallContext implements ToolContext {
   #aborter: AbortController | undefined;
   #ended = false;
 
-  /** `depth`: number of enclosing calls. */
   constructor(caller: ToolCaller, depth: number, tools: NestingTools, span: ChildSpan | undefined) {
     this.principal = caller.principal;
     this.requestId = caller.requestId;
@@ -75,7 +73,7 @@ export class CallContext implements ToolContext {
     return outcome;
   }
 
-  /** Ends the context. The gateway does not wait for work that the tool still does. */
+  /** The gateway does not wait for work that the tool still does. */
   end(): void {
     this.#ended = true;
     this.#aborter?.abort();

@@ -35,16 +35,16 @@ export interface CatalogueDeps {
 
 export interface Catalogue extends Tools {
   /**
-   * Adds the tools, resources and prompts of one plugin. Returns one sentence per problem; invalid entries are skipped.
-   * Later changes of the plugin's tools are found when the catalogue is read. `counts`: returns the counts of the
-   * plugin for its calls of one kind. `plugin`: name of the plugin, for the log.
+   * Returns one sentence per problem; invalid entries are skipped. Later changes of the plugin's tools are found when
+   * the catalogue is read. `counts`: returns the counts of the plugin for its calls of one kind. `plugin`: its name,
+   * for the log.
    */
   add(hooks: ToolsHooks, counts: (hook: string) => HookCounts, plugin?: string): string[];
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };
 
-/** Maximum depth of nested calls. The shipped tools need less. The limit ends a tool that calls itself. */
+/** The shipped tools need less. The limit ends a tool that calls itself. */
 const maxDepth = 4;
 
 const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
@@ -96,7 +96,6 @@ class LiveCatalogue implements Catalogue, NestingTools {
     return this.#list;
   }
 
-  /** Computes the tools again if the tools of a plugin have changed. */
   #followChanges(): void {
     let hasChanged = false;
     for (const source of this.#sources) if (source.follow()) hasChanged = true;
@@ -105,8 +104,8 @@ class LiveCatalogue implements Catalogue, NestingTools {
   }
 
   /**
-   * Computes all tools from the present lists of the plugins, in the order of pipeline.yaml. The first tool with a name
-   * gets it. Returns the problems of each plugin that are new.
+   * The first tool with a name gets it, in the order of pipeline.yaml. Returns the problems of each plugin that are
+   * new.
    */
   #computeTools(): ReadonlyMap<ToolSource, string[]> {
     const tools = new Map<string, CataloguedTool>();
@@ -159,8 +158,8 @@ class LiveCatalogue implements Catalogue, NestingTools {
 }
 
 /**
- * Returns a copy of a resource or prompt whose method `name` counts each call. The method itself still runs on the original
- * object, which may have private members.
+ * Each call of the method `name` is counted. The method still runs on the original object, which may have private
+ * members.
  */
 export function counted<Name extends string, Document extends Readonly<Record<Name, Method>>>(
   document: Document,

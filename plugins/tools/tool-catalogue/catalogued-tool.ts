@@ -1,4 +1,3 @@
-/** A tool as the catalogue keeps it: checked, with its compiled schemas and its entry. */
 import type { Counter, Histogram, HookCounts, Metrics } from "sluice-gateway/plugin";
 import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import { withToken } from "./confirmation.ts";
@@ -11,7 +10,7 @@ import {
 } from "./input-schema.ts";
 import { BrokenContract } from "./result-checks.ts";
 
-/** The parts of a catalogued tool that are created from its definition: everything except its functions. */
+/** The parts that are created from the definition of a tool: everything except its functions. */
 export interface CompiledTool {
   readonly entry: CatalogueEntry;
   readonly check: InputCheck;
@@ -22,20 +21,16 @@ export interface CompiledTool {
 export interface CataloguedTool extends CompiledTool {
   readonly tool: Tool;
   readonly metrics: ToolMetrics;
-  /** The counts of all tools of the plugin that has added the tool. */
   readonly counts: HookCounts;
-  /**
-   * Returns the price of a call with this (valid) input in milli-CU. Throws for an invalid price, which is a bug of the
-   * tool.
-   */
+  /** Returns the price in milli-CU. `input`: valid input. Throws for an invalid price, which is a bug of the tool. */
   costOf(input: unknown): number;
 }
 
 const toolName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
 /**
- * Returns a text that is equal for tools with equal definitions. Throws if a member of the tool throws, or if the
- * definition cannot be represented as JSON.
+ * Returns equal texts for equal definitions. Throws if a member throws, or if the definition cannot be represented as
+ * JSON.
  */
 export function definitionOf(tool: Tool): string {
   const { name, description, inputSchema, outputSchema, annotations, write, capability } = tool;
@@ -82,7 +77,6 @@ export function compileTool(tool: Tool, compiler: InputCompiler): CompiledTool |
   return { entry, check, checkOutput };
 }
 
-/** `counts`: those of the plugin of the tool. */
 export function catalogued(
   tool: Tool,
   compiled: CompiledTool,
@@ -112,7 +106,7 @@ function amount(milli: unknown): number {
   throw new BrokenContract(`invalid price: ${String(milli)} milli-CU`);
 }
 
-/** Metrics of each tool. Only names of catalogued tools are label values, never text from clients. */
+/** Only names of catalogued tools are label values, never text from clients. */
 interface ToolMetrics {
   readonly succeeded: Counter;
   readonly seconds: Histogram;
@@ -141,12 +135,12 @@ function toolMetrics(metrics: Metrics, tool: string): ToolMetrics {
   };
 }
 
-/** Maximum length of the definition of a tool as JSON, in UTF-16 code units. */
+/** Maximum length as JSON, in UTF-16 code units. */
 const maxDefinitionChars = 65_536;
 
 const notAnObject: readonly Violation[] = [{ path: "", reason: "must be object" }];
 
-/** Returns the problem of a definition that would be too expensive to show in lists and documents. */
+/** A larger definition would be too expensive to show in lists and documents. */
 function definitionProblem(tool: Tool): string | undefined {
   const { description, inputSchema, outputSchema, annotations } = tool;
   const text = JSON.stringify([description, inputSchema, outputSchema, annotations]);
@@ -157,9 +151,9 @@ function definitionProblem(tool: Tool): string | undefined {
 }
 
 /**
- * Returns a check that accepts every object, whatever the schema says. For tools with `hasOwnValidation`: their schemas
- * are shown, but neither compiled nor applied, because they may come from another server, and checking a hostile pattern
- * can take hours.
+ * Accepts every object, whatever the schema says. Used for tools with `hasOwnValidation`: their schemas are shown, but
+ * neither compiled nor applied, because they may come from another server, and checking a hostile pattern can take
+ * hours.
  */
 const objectCheck: InputCompiler = (schema, what = "input") =>
   rootProblem(schema, what) ?? ((value) => (isObject(value) ? [] : notAnObject));

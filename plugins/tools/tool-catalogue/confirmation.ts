@@ -28,10 +28,9 @@ const changed = toolFailure(
 
 const unavailable = toolFailure("GATEWAY_SERVICE_UNAVAILABLE", "temporarily unavailable");
 
-/** The call that a token confirms: this key, this tool and these arguments (in any JSON notation), at this price. */
+/** A token confirms one key, one tool, these arguments (in any JSON notation) and one price. */
 export interface ConfirmedCall {
   readonly keyId: string;
-  /** The tool as the catalogue currently shows it. */
   readonly entry: CatalogueEntry;
   readonly input: unknown;
   readonly costMilliCu: number;
@@ -44,20 +43,17 @@ export interface Confirmed {
 }
 
 export interface Confirmations {
-  /** Returns GATEWAY_CONFIRMATION_REQUIRED with a new token for the call. */
   ask(call: ConfirmedCall, summary: object): ToolFailure;
   /**
-   * Checks a token. Returns GATEWAY_CONFIRMATION_EXPIRED if it is not valid for this call. `claim` uses the token, and
-   * fails if the token was used before or the store cannot be reached.
+   * Returns GATEWAY_CONFIRMATION_EXPIRED if the token is not valid for this call. `claim` uses the token, and fails if
+   * it was used before or the store cannot be reached.
    */
   redeem(token: string, call: ConfirmedCall): Confirmed | ToolFailure;
 }
 
 interface Ticket {
   readonly id: string;
-  /** Digest of the key, the name of the tool and the arguments. */
   readonly binding: string;
-  /** Digest of the entry of the tool and the price of the call. */
   readonly terms: string;
 }
 
@@ -103,9 +99,6 @@ async function claimOnce(claim: () => Promise<boolean>): Promise<ToolFailure | u
   }
 }
 
-/**
- * Returns the input schema of a write tool as it is published and checked: the schema of the tool with the token added.
- */
 export function withToken(schema: JsonSchema): JsonSchema {
   const properties = {
     // The schema has the type object; ajv checks its properties.
@@ -118,7 +111,7 @@ export function withToken(schema: JsonSchema): JsonSchema {
   return { ...schema, properties };
 }
 
-/** Splits a valid input of a write tool into the input of the tool and the token. */
+/** `given`: valid input. */
 export function takeToken(given: unknown): {
   readonly input: object;
   readonly token: string | undefined;

@@ -1,4 +1,3 @@
-/** Service `tool-catalogue`: the tools, resources and prompts of all plugins of kind `tools`. */
 import { defineService } from "sluice-gateway/plugin";
 import type { Tools } from "sluice-gateway/services";
 

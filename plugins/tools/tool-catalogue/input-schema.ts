@@ -1,4 +1,3 @@
-/** Compiles the input and output schemas of tools, and reports violations by path and reason. */
 import {
   draft2020,
   schemaCompiler,
@@ -15,24 +14,21 @@ export interface Violation {
   readonly reason: string;
 }
 
-/** Returns the violations of an input, at most 20. Empty if it is valid. */
+/** Returns at most 20 violations. */
 export type InputCheck = (input: unknown) => readonly Violation[];
 
 /** Returns the check for a schema, or a text with the problem of the schema. */
 export type InputCompiler = (schema: JsonSchema, what?: "input" | "output") => InputCheck | string;
 
 const maxViolations = 20;
-/**
- * Maximum number of values in an input whose violations are all reported. Only the first violation of a larger input is
- * reported, because the client controls how many there are.
- */
+/** Only the first violation of a larger input is reported, because the client controls how many there are. */
 const maxThoroughValues = 1000;
-/** Maximum length of member names in violations, because they come from the client. */
+/** Limits member names in violations, because they come from the client. */
 const maxTextChars = 128;
 
 /**
- * Keyword with the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that
- * proxies can route by it: a token of RFC 9110.
+ * Names the header in which agents of revision 2026-07-28 repeat the argument (without `Mcp-Param-`), so that proxies
+ * can route by it: a token of RFC 9110.
  */
 const headerKeyword = {
   keyword: "x-mcp-header",
@@ -78,7 +74,6 @@ export function createSchemaCompiler(): InputCompiler {
   };
 }
 
-/** Returns the problem of a schema whose values need not be objects. */
 export function rootProblem(schema: JsonSchema, what: string): string | undefined {
   if (schema["type"] === "object") return undefined;
   return `has an ${what} schema whose root is not \`type: "object"\``;
@@ -94,7 +89,7 @@ function violations(errors: readonly SchemaError[]): Violation[] {
   }));
 }
 
-/** Returns true if the input has at most `max` values, including nested ones. Does not visit more than that. */
+/** Nested values count, too. Does not visit more than `max` values. */
 function hasAtMost(max: number, input: unknown): boolean {
   const waiting: unknown[] = [input];
   for (let count = 0; waiting.length > 0; count++) {

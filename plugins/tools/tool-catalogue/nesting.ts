@@ -1,7 +1,5 @@
-/** Calls of tools by other tools. */
 import type { CatalogueEntry, ToolCaller, ToolOutcome } from "sluice-gateway/services";
 
-/** The position of a call in the calls of other tools. */
 export interface Nesting {
   /** Number of enclosing calls. */
   readonly depth: number;
@@ -9,7 +7,6 @@ export interface Nesting {
   readonly stop: AbortSignal | undefined;
 }
 
-/** The catalogue for the code of tools: calls carry their nesting. */
 export interface NestingTools {
   entry(name: string): CatalogueEntry | undefined;
   callAt(

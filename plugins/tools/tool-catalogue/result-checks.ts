@@ -1,14 +1,10 @@
-/**
- * Checks the results and failures that tools return. Every check throws `BrokenContract`, which becomes
- * GATEWAY_INTERNAL_ERROR.
- */
+/** Every check throws `BrokenContract`, which becomes GATEWAY_INTERNAL_ERROR. */
 import { gatewayErrors } from "sluice-gateway/plugin";
 import type { ModelUsage, ToolFailure, ToolResult } from "sluice-gateway/services";
 
-/** A tool returned something that the contract does not allow, which is a bug of the tool. */
 export class BrokenContract extends Error {}
 
-/** Returns the failure. It must have a known code (which is a metric label), a message and serializable details. */
+/** The code must be known, because it is a metric label. */
 export function checkedFailure(failure: ToolFailure): ToolFailure {
   const { code, message, details } = failure;
   if (!Object.hasOwn(gatewayErrors, code)) {
@@ -19,17 +15,14 @@ export function checkedFailure(failure: ToolFailure): ToolFailure {
   return failure;
 }
 
-/** Returns the result as JSON text. Throws for a value that JSON cannot represent: a cycle, a BigInt, undefined. */
+/** Throws for a value that JSON cannot represent: a cycle, a BigInt, undefined. */
 export function textOf(result: Extract<ToolResult, { readonly ok: true }>): string {
   const text: unknown = "json" in result ? result.json : toJson(result.value);
   if (typeof text === "string") return text;
   throw new BrokenContract("the tool returned a result that is not JSON");
 }
 
-/**
- * Throws for values that JSON cannot represent, before the call is charged and before the answers of other calls are
- * affected.
- */
+/** Called before the call is charged and before the answers of other calls are affected. */
 export function assertJson(...values: readonly unknown[]): void {
   for (const value of values) if (value !== undefined) toJson(value);
 }
@@ -52,7 +45,7 @@ export function valueOf(json: string): unknown {
   }
 }
 
-/** Returns true for a valid usage. Surfaces write it into their answers unchanged. */
+/** Surfaces write the usage into their answers unchanged. */
 export function isUsage({ model, inputTokens, outputTokens }: ModelUsage): boolean {
   return (
     typeof model === "string" &&

@@ -1,4 +1,3 @@
-/** One call of one tool, from its input to its outcome. */
 import { type Awaitable, type ChildSpan, type Clock, type Log } from "sluice-gateway/plugin";
 import { andThen } from "sluice-gateway/internal/toolkit";
 import {
@@ -75,8 +74,8 @@ export class ToolRun {
   }
 
   /**
-   * Runs the call. Never throws or rejects: an exception is a bug and becomes GATEWAY_INTERNAL_ERROR. Returns a promise
-   * only if the tool returns one or is a write tool.
+   * Never throws or rejects: an exception is a bug and becomes GATEWAY_INTERNAL_ERROR. Returns a promise only if the
+   * tool returns one or is a write tool.
    */
   run(given: unknown): ToolOutcome | Promise<ToolOutcome> {
     let outcome: ToolOutcome | Promise<ToolOutcome>;
@@ -123,13 +122,11 @@ export class ToolRun {
     return this.#perform(input, costMilliCu, confirmed);
   }
 
-  /** Returns the reason why the call must not start: the caller has disconnected, or the enclosing call has ended. */
   #reasonNotToBegin(): ToolFailure | undefined {
     if (this.#caller.signal.aborted) return abandoned;
     return this.#nesting.stop?.aborted === true ? timedOut : undefined;
   }
 
-  /** Returns the reason to refuse the call before anything is done. */
   #refusal(input: unknown): ToolFailure | undefined {
     const reason = this.#reasonNotToBegin();
     if (reason !== undefined) return reason;
@@ -151,7 +148,6 @@ export class ToolRun {
     );
   }
 
-  /** Checks the confirmation of a write tool. The tool runs on its second call, with the token from the first one. */
   async #confirm(
     input: object,
     costMilliCu: number,
@@ -172,10 +168,7 @@ export class ToolRun {
     return confirmations.ask(call, summarised?.summary ?? {});
   }
 
-  /**
-   * Reserves credit, uses the confirmation and calls the tool. A result that is available at once needs neither a
-   * promise nor a timer.
-   */
+  /** A result that is available at once needs neither a promise nor a timer. */
   #perform(input: unknown, costMilliCu: number, confirmed: Confirmed): Awaitable<ToolOutcome> {
     const opening = this.#caller.charge.open(costMilliCu);
     const hasWaited = opening instanceof Promise;
@@ -216,7 +209,7 @@ export class ToolRun {
     );
   }
 
-  /** Charges a call that succeeded or has done its work. Credit that is not charged is released in any case. */
+  /** Credit that is not charged is released in any case. */
   #ended(result: ToolResult, part: ChargePart, costMilliCu: number): ToolOutcome {
     let isCharged = false;
     const charge = (): void => {
@@ -246,7 +239,6 @@ export class ToolRun {
     }
   }
 
-  /** Throws if the result does not match the output schema of the tool, which is a bug of the tool. */
   #checkOutput(json: string): void {
     const [first] = this.#catalogued.checkOutput?.(valueOf(json)) ?? [];
     if (first === undefined) return;
@@ -257,9 +249,8 @@ export class ToolRun {
   }
 
   /**
-   * Waits until the tool's code has ended or the time limit is reached. Rejects if the tool throws. If the caller
-   * disconnects, the tool continues: its work cannot be undone, so it is completed and charged (decisions.md section
-   * 3).
+   * Rejects if the tool throws. If the caller disconnects, the tool continues: its work cannot be undone, so it is
+   * completed and charged (decisions.md section 3).
    */
   async #withTimeLimit<T>(begun: Promise<T>): Promise<T | ToolFailure> {
     const { stop } = this.#nesting;
@@ -314,7 +305,6 @@ export class ToolRun {
     return { ...failure, tool: tool.name, latencyMs: this.#countTime() };
   }
 
-  /** Counts the time of the tool's code, if it was called. Returns the whole milliseconds since the call began. */
   #countTime(): number {
     const now = this.#deps.clock.monotonic();
     if (this.#calledAt !== undefined) this.#catalogued.counts.ended(now - this.#calledAt);

@@ -1,4 +1,3 @@
-/** The tools of one plugin, which can change while the gateway runs. */
 import type { HookCounts, Log, Metrics, ToolsHooks } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
 import {
@@ -10,10 +9,7 @@ import {
 } from "./catalogued-tool.ts";
 import type { InputCompiler } from "./input-schema.ts";
 
-/**
- * The outcome of reading the object of a tool. `result`: the tool, or the problem of the tool itself (not counting
- * duplicate names).
- */
+/** `result`: the tool, or the problem of the tool itself (not counting duplicate names). */
 interface Made {
   /** Undefined if the object cannot be read. */
   readonly definition: string | undefined;
@@ -25,24 +21,21 @@ interface Made {
 export const newObjectsWarning = "returns new tool objects each time its tools are read";
 
 export interface SourceDeps {
-  /** Name of the plugin, for the log. */
   readonly plugin: string | undefined;
   readonly hooks: ToolsHooks;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly compile: InputCompiler;
-  /** Returns the counts of the plugin for its calls of one kind. */
   readonly counts: (hook: string) => HookCounts;
 }
 
 export class ToolSource {
   readonly #deps: SourceDeps;
   #tools: readonly Tool[] = [];
-  /** The outcome for each tool object. An object that is listed again is not read again. */
+  /** An object that is listed again is not read again. */
   readonly #made = new WeakMap<Tool, Made>();
-  /** The tools of the current list by their definitions. An equal definition is neither checked nor compiled again. */
+  /** The tools by their definitions. An equal definition is neither checked nor compiled again. */
   #compiled: ReadonlyMap<string, CompiledTool | string> = new Map();
-  /** The problems of the current list that were reported. */
   #reported: ReadonlySet<string> = new Set();
   #unreadable: string | undefined;
   #isUnstable = false;
@@ -51,7 +44,6 @@ export class ToolSource {
     this.#deps = deps;
   }
 
-  /** Reads the list of the plugin for the first time. Returns the problem if it cannot be read. */
   open(): string | undefined {
     try {
       this.#read();
@@ -63,8 +55,8 @@ export class ToolSource {
   }
 
   /**
-   * Reads the list again and returns whether its members have changed. If the list cannot be read, the previous one is
-   * kept. This is logged once for each reason, because the catalogue reads the list for every call.
+   * Returns whether the list has changed. If it cannot be read, the previous one is kept. This is logged once for each
+   * reason, because the catalogue reads the list for every call.
    */
   follow(): boolean {
     try {
@@ -83,7 +75,6 @@ export class ToolSource {
     }
   }
 
-  /** Throws if the list cannot be read. */
   #read(): boolean {
     const { hooks } = this.#deps;
     const present = hooks.tools;
@@ -106,8 +97,8 @@ export class ToolSource {
   }
 
   /**
-   * Adds the tools of the plugin to the catalogue. `tools`: those of the plugins before this one, whose names cannot be
-   * used. Returns one sentence per problem that was not returned before.
+   * `tools`: those of the plugins before this one, whose names cannot be used. Returns one sentence per problem that
+   * was not returned before.
    */
   addTo(tools: Map<string, CataloguedTool>): string[] {
     const problems: string[] = [];
@@ -155,7 +146,6 @@ export class ToolSource {
     return { definition, compiled, result: { problem } };
   }
 
-  /** Reports problems of tools that were added after the start. */
   report(problems: readonly string[]): void {
     const { plugin, hooks, log } = this.#deps;
     for (const problem of problems) {
@@ -177,14 +167,13 @@ export class ToolSource {
   }
 }
 
-/** Returns whether both are arrays with the same members. */
 export function isSame(present: readonly unknown[], before: readonly unknown[]): boolean {
   if (!Array.isArray(present) || present.length !== before.length) return false;
   for (let i = 0; i < before.length; i++) if (present[i] !== before[i]) return false;
   return true;
 }
 
-/** Returns a copy of the list. Throws if a plugin in JavaScript returns anything other than an array of objects. */
+/** Throws if a plugin in JavaScript returns anything other than an array of objects. */
 function listOf(present: unknown): readonly Tool[] {
   if (!Array.isArray(present)) throw new TypeError("`tools` is not an array");
   const members = [...(present as readonly unknown[])];

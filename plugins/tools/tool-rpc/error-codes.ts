@@ -27,7 +27,7 @@ const codesOfFailures: Partial<Record<GatewayCode, number>> = {
   GATEWAY_CU_LIMIT_EXCEEDED: codes.creditLimit,
 };
 
-/** Returns the number for a failure. Failures without one are server errors or failed executions. */
+/** Failures without a number are server errors or failed executions. */
 export function rpcCodeOf(failure: GatewayCode): number {
   return codesOfFailures[failure] ?? codes.internalError;
 }

@@ -1,7 +1,4 @@
-/**
- * Surface `tool-rpc`: the catalogue of tools as JSON-RPC 2.0, single calls and arrays (gateway.md, POST /rpc). This
- * file reads the requests of a body and combines their answers; `request-handler.ts` answers a single request.
- */
+/** The catalogue of tools as JSON-RPC 2.0, single calls and arrays (gateway.md, POST /rpc). */
 import {
   defineSurface,
   readJsonRpc,
@@ -26,9 +23,8 @@ import {
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;
 const maxItems = 20;
-/** Maximum number of calls of an array that run at the same time. */
 const parallelCalls = 4;
-/** Maximum length of the answers of an array (decisions.md section 5). After it is reached, no further call starts. */
+/** decisions.md section 5. No further call of an array starts after it is reached. */
 const maxAnswerChars = 32 * 1024 * 1024;
 
 /** Failures whose JSON-RPC error does not have HTTP status 200. */
@@ -103,10 +99,7 @@ function replyOf({ text, failure }: RpcAnswer): Reply {
   return status === undefined ? ok(text) : { ...ok(text, status), code: failure?.code };
 }
 
-/**
- * Runs the calls of an array. Each call reserves credit when it runs and fails separately. Answers have the order of
- * the requests.
- */
+/** Each call reserves credit when it runs and fails separately. Answers have the order of the requests. */
 async function batch(
   requests: RequestHandler,
   items: readonly JsonRpcItem[],

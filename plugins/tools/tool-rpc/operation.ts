@@ -1,7 +1,4 @@
-/**
- * The OpenAPI description of the tool JSON-RPC (gateway.md, POST /rpc), with the input schemas that calls are checked
- * against.
- */
+/** See gateway.md, POST /rpc. The input schemas are those that calls are checked against. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
 import { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "sluice-gateway/internal/json-schema";
@@ -40,7 +37,6 @@ const failure = {
 };
 const response = { oneOf: [result, failure] };
 
-/** `maxItems`: maximum number of requests in an array. */
 export function operationOf(tools: readonly CatalogueEntry[], maxItems: number): Operation {
   const request = { anyOf: [listing, ...tools.map(callOf)] };
   const batch = { type: "array", items: request, minItems: 1, maxItems: maxItems };

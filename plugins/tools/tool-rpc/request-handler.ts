@@ -1,4 +1,4 @@
-/** Answers one JSON-RPC request. Ids and results are inserted as text, so nothing is parsed twice. */
+/** Ids and results are inserted as text, so nothing is parsed twice. */
 import type { CallReport, JsonRpcItem } from "sluice-gateway/plugin";
 import {
   toolFailure,
@@ -13,32 +13,24 @@ import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
 import { perList } from "../per-list.ts";
 import { rpcCodeOf, codes } from "./error-codes.ts";
 
-/**
- * The response object as JSON text, empty for a notification. `failure`: the failure of a call, from which the HTTP
- * status follows.
- */
+/** `text`: JSON, empty for a notification. `failure`: determines the HTTP status. */
 export interface RpcAnswer {
   readonly text: string;
   readonly failure?: ToolFailure | undefined;
 }
 
 export interface RequestHandler {
-  /**
-   * Answers a request. Never rejects. Returns a promise only if a tool returns one. A notification runs like a call,
-   * but its sender gets no answer.
-   */
+  /** Never rejects. Returns a promise only if a tool returns one. A notification runs like a call. */
   answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer>;
-  /** Returns the answer for a request that is not run because the earlier answers are too large. */
+  /** Answers a request that is not run, because the earlier answers are too large. */
   refuseOversized(item: JsonRpcItem, caller: ToolCaller): RpcAnswer;
-  /** Returns the answer for a request that was run, if there is no room for its own answer. */
+  /** Answers a request that was run, if there is no room for its own answer. */
   oversized(item: JsonRpcItem): RpcAnswer;
-  /** Returns an error response. `id`: JSON text. */
   error(id: string, code: number, message: string, data?: object): string;
 }
 
 const methods = ["tools.list", "tools.call"];
 
-/** `code`: the reason for the refusal. */
 export function protocolReport(method: string, code?: string): CallReport {
   return { kind: "protocol", name: method, isListed: methods.includes(method), code };
 }
@@ -131,7 +123,7 @@ function error(id: string, code: number, message: string, data?: object): string
   return `{"jsonrpc":"2.0","id":${id},"error":${body}}`;
 }
 
-/** Returns an error with `data` as `{ errorCode, details? }`. Clients decide by the error code. */
+/** Clients decide by the error code. */
 function failed(id: string | undefined, failure: ToolFailure): RpcAnswer {
   if (id === undefined) return { text: "", failure };
   const { code, message, details } = failure;
@@ -143,7 +135,7 @@ function invalid(message: string): ToolFailure {
   return toolFailure("GATEWAY_INVALID_PARAMS", message);
 }
 
-/** Reads `{ tool, params }`. A tool without input may be called without `params`. `text`: valid JSON, or empty. */
+/** A tool without input may be called without `params`. `text`: valid JSON, or empty. */
 function readParams(text: string): CallParams | ToolFailure {
   const value: unknown = text === "" ? undefined : parseJson(text);
   if (!isObject(value)) {

@@ -11,7 +11,6 @@ const itemMilliCu = 500;
 const openMilliCu = 1000;
 const notificationMilliCu = 100;
 
-/** A method with the members that only the ledger needs. */
 export interface KnownArchiveMethod extends ArchiveMethod {
   /** The event that carries a result, and the one after the last result. */
   readonly events: readonly [string, string];
@@ -42,7 +41,7 @@ const known: readonly KnownArchiveMethod[] = [
   },
 ];
 
-/** Returns true for a method that starts a read. Such methods are not in the whitelist. */
+/** Such methods are not in the whitelist. */
 export function isArchiveSubscription(name: string): boolean {
   return known.some((method) => method.name === name);
 }
@@ -52,7 +51,6 @@ export interface ArchiveMethods {
   readonly stopping: ReadonlyMap<string, KnownArchiveMethod>;
 }
 
-/** Returns the methods of a deployment. The option `methods` removes them or changes their prices. */
 export function createArchiveMethods(changes: PoolConfig["methods"]): ArchiveMethods {
   const { methods, ending } = createPricedMethods(known, changes, ({ name, stop }) => ({
     opening: [name],

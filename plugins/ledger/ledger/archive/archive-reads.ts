@@ -29,9 +29,8 @@ const maxNodes = 3;
 /** Maximum number of events that wait for the client. They arrive with the answer of the node, before it can be paused. */
 const maxWaiting = 16_384;
 /**
- * Maximum time for which a read waits for its client. It is shorter than the time after which the gateway disconnects a
- * client that reads nothing (`server.bodyIdleMs`), so that the connection to the node is free for other clients
- * earlier.
+ * Maximum time for which a read waits for its client. It is shorter than the time after which a client that reads
+ * nothing is disconnected (`server.bodyIdleMs`), so that the connection to the node is free earlier.
  */
 const maxPausedMs = 20_000;
 const checkMs = 1_000;
@@ -52,10 +51,7 @@ interface OpenRead {
   readonly request: ArchiveRequest;
   readonly asked: Set<string>;
   readonly subscription: OwnSubscription;
-  /**
-   * The node that serves the read, and its id of the subscription as JSON text. Undefined while a node is being
-   * chosen.
-   */
+  /** The node that serves the read, and its id of the subscription as JSON text. Undefined while a node is chosen. */
   source: { readonly link: NodeLink; readonly id: string } | undefined;
   /** The connection to the node that is being asked and has not answered. */
   asking: NodeLink | undefined;
@@ -188,7 +184,6 @@ export class ArchiveReads implements LedgerArchive {
     return refusal;
   }
 
-  /** Called when a node has accepted the read. Returns the function that receives its notifications. */
   #attach(read: OpenRead, link: NodeLink, id: string): (result: string) => void {
     read.source = { link, id };
     read.activeAt = this.#clock.monotonic();
@@ -232,7 +227,6 @@ export class ArchiveReads implements LedgerArchive {
     read.subscription.receive(failure);
   }
 
-  /** Frees the connection after its node has finished with the read. */
   #detach(read: OpenRead): void {
     const { source } = read;
     if (source === undefined) return;
@@ -244,7 +238,6 @@ export class ArchiveReads implements LedgerArchive {
     this.#links.release(link);
   }
 
-  /** Called when the subscription of the client has ended. Stops the node if it has not finished. */
   #stop(read: OpenRead): void {
     this.#reads.delete(read);
     const { source, asking, method, pausedAt } = read;
@@ -258,7 +251,7 @@ export class ArchiveReads implements LedgerArchive {
     if (pausedAt !== undefined) this.#links.disconnect(source.link);
   }
 
-  /** Ends reads that are not paused and get nothing from their node, and reads of clients that do not read. */
+  /** Reads that are not paused and get nothing from their node, and reads of clients that do not read, are ended. */
   #endSilent(): void {
     const now = this.#clock.monotonic();
     for (const { source, pausedAt, activeAt, subscription } of this.#reads) {
@@ -271,7 +264,6 @@ export class ArchiveReads implements LedgerArchive {
   }
 }
 
-/** Empty if the text is not an event. */
 function eventOf(result: string): string {
   const event = parseOrUndefined(memberAt(result, ["event"]));
   return typeof event === "string" ? event : "";

@@ -25,10 +25,7 @@ export function accountKey(runtime: Runtime, id: Uint8Array): string | undefined
   return `0x${Buffer.concat([prefix, hashKey(hasher, id)]).toString("hex")}`;
 }
 
-/**
- * Returns an account as JSON text. `hex`: the storage value, undefined if there is none. Undefined if the bytes are not
- * an account of this runtime.
- */
+/** `hex`: the storage value, undefined if there is none. Returns undefined if the bytes are not an account. */
 export function accountJson(runtime: Runtime, hex: string | undefined): string | undefined {
   if (hex === undefined) return infoJson({});
   const found = runtime.storage("System", "Account");

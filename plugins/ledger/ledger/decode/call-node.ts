@@ -1,4 +1,3 @@
-/** Calls the node for the data that decoding needs in addition to the block itself. */
 import type { LedgerCalls } from "sluice-gateway/services";
 
 /** `none`: the node answered `null` or an error, because the block is unknown or its state was pruned. */

@@ -1,6 +1,6 @@
 /**
- * The decoding job: it converts the bytes of a node to JSON, on the event loop or in a thread. The compute pool loads
- * this module in its threads, and each thread caches the runtimes that it has parsed.
+ * Converts the bytes of a node to JSON, on the event loop or in a thread of the compute pool. Each thread caches the
+ * runtimes that it has parsed.
  */
 import { transferredResult } from "sluice-gateway/internal/compute";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";

@@ -64,7 +64,6 @@ export class DecodeRunner {
   }
 }
 
-/** Returns true if another runtime might decode more. */
 function mightDecodeMore(decoded: DecodedJson): boolean {
   return decoded.ok ? decoded.json.includes(unknownCall) : decoded.reason === "undecodable";
 }

@@ -1,4 +1,3 @@
-/** Implements the service `Decoder`: reads from the node, finds the runtime of a block, and decodes its bytes. */
 import type { Clock, ComputeThreads } from "sluice-gateway/plugin";
 import type {
   CallSummary,
@@ -116,7 +115,7 @@ class ChainDecoder {
     return isHash(hash) ? hash : { ok: false, reason: "unreachable" };
   }
 
-  /** Returns a storage value as JSON. An error of the node means that it does not have that state. */
+  /** An error of the node means that it does not have that state. */
   async #stored(
     key: string,
     hash: string,
@@ -163,14 +162,12 @@ function splitBlock(bytes: Buffer): SplitBlock | undefined {
   return { parentHash, extrinsics: bytes.subarray(extrinsics.start, extrinsics.end) };
 }
 
-/** Returns the range of the value of the first member with this name, of the object in the given range. */
 function member(bytes: Buffer, { start, end }: Range, name: string): Range | undefined {
   const value = findMember(bytes, skipSpace(bytes, start, end), end, name);
   const valueEnd = value === malformed ? malformed : skipValue(bytes, value, end, 0, "trusted");
   return valueEnd === malformed ? undefined : { start: value, end: valueEnd };
 }
 
-/** Undefined if the bytes are not an extrinsic of this runtime. */
 export function summarise(runtime: Runtime, bytes: Buffer): CallSummary | undefined {
   const found = readExtrinsic(runtime, bytes);
   if (found?.entry.pallet === undefined) return undefined;
@@ -195,7 +192,6 @@ function signerOf(runtime: Runtime, bytes: Buffer, at: number, prefix: number): 
   return JSON.stringify(signer);
 }
 
-/** Reads the constant System.SS58Prefix (u8 or u16). */
 function ss58Prefix({ metadata }: Runtime): number {
   const system = metadata.pallets.find((pallet) => pallet.name === "System");
   const value = system?.constants.find((constant) => constant.name === "SS58Prefix")?.value;

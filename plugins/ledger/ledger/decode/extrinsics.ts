@@ -43,7 +43,6 @@ export function readExtrinsic(runtime: Runtime, bytes: Uint8Array): ReadExtrinsi
   return { entry, argsAt, addressAt: kind === signed4 ? versionAt + 1 : undefined };
 }
 
-/** Returns the offset of the call, or `broken`. */
 function skipPreamble(
   { preamble }: Runtime,
   bytes: Uint8Array,

@@ -52,7 +52,6 @@ export interface Metadata {
   readonly signature: number | undefined;
   /** Type of the enum that contains the calls of all pallets. */
   readonly call: number | undefined;
-  /** Types of the data of the transaction extensions, in order. */
   readonly extensions: readonly number[];
 }
 
@@ -189,7 +188,6 @@ function readCustom(cursor: Cursor): void {
   });
 }
 
-/** Returns true if every type id that decoding uses exists. */
 function hasValidTypeIds({
   types,
   pallets,

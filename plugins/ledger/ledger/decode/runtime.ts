@@ -1,4 +1,3 @@
-/** The lookup tables for decoding with one runtime: its calls and events by index, and the shape of the preamble. */
 import type { Metadata, Pallet, StorageEntry } from "./metadata.ts";
 import type { TypeDef, Variant } from "./type-registry.ts";
 import { readMetadata } from "./metadata.ts";
@@ -16,7 +15,7 @@ export interface Entry {
 /** Entries by the index of the pallet, then by the index of the call or event. */
 type Entries = readonly (readonly (Entry | undefined)[] | undefined)[];
 
-/** A phase of a block. `index`: true if the number of an extrinsic follows. */
+/** `index`: true if the number of an extrinsic follows. */
 interface PhaseCase {
   /** Start of the JSON text, up to the name: `,"phase":"ApplyExtrinsic`. */
   readonly json: string;
@@ -35,7 +34,7 @@ export class Runtime {
   readonly shapes: Shapes;
   #calls: Entries | undefined;
   #preamble: Preamble | undefined;
-  /** Shapes of the events. Null if this runtime has no readable events, undefined before their first use. */
+  /** Null if this runtime has no readable events, undefined before their first use. */
   #events: EventShapes | undefined | null;
 
   constructor(metadata: Metadata) {
@@ -53,13 +52,11 @@ export class Runtime {
     return this.#preamble;
   }
 
-  /** Undefined for a runtime without System.Events in the usual form. */
   get events(): EventShapes | undefined {
     if (this.#events === undefined) this.#events = makeEvents(this) ?? null;
     return this.#events ?? undefined;
   }
 
-  /** Returns the offset after the value of this type at `at`, or `broken`. */
   skip(type: number, bytes: Uint8Array, at: number): number {
     return skip(this.shapes.of(type), bytes, at, bytes.length);
   }
@@ -73,13 +70,11 @@ export class Runtime {
   }
 }
 
-/** Returns undefined if the version of the metadata is not supported. */
 export function createRuntime(bytes: Buffer): Runtime | undefined {
   const metadata = readMetadata(bytes);
   return metadata === undefined ? undefined : new Runtime(metadata);
 }
 
-/** Shapes of the data before the call of an extrinsic. */
 interface Preamble {
   readonly address: Shape | undefined;
   readonly signature: Shape | undefined;

@@ -17,7 +17,6 @@ const refetchIntervalMs = 60_000;
 /** The last id of metadata within this process. The threads that cache runtimes use the same ids. */
 let lastId = 0;
 
-/** A runtime whose metadata is in shared memory, for threads. */
 export class LoadedRuntime {
   readonly id = ++lastId;
   readonly metadata: SharedArrayBuffer;

@@ -1,5 +1,3 @@
-/** Basic SCALE decoding: compact integers, and a cursor that records a failure instead of throwing. */
-
 /** Returned instead of an offset if the bytes are invalid. */
 export const broken = -1;
 
@@ -36,10 +34,7 @@ export function readCompact(bytes: Uint8Array, at: number, end: number): boolean
   return first === 3 && compactResult.value >= 1 << 30;
 }
 
-/**
- * Returns the offset after a compact integer, or `broken`. `maxBytes`: width of its type in bytes (1, 2, 4, 8, 16 or
- * 32).
- */
+/** Returns the offset after a compact integer, or `broken`. `maxBytes`: width of its type (1, 2, 4, 8, 16 or 32). */
 export function skipCompact(bytes: Uint8Array, at: number, end: number, maxBytes: number): number {
   const first = bytes[at] ?? 0;
   if ((first & 3) !== 3) {
@@ -111,12 +106,10 @@ export class Cursor {
     this.#take(this.count(1));
   }
 
-  /** Skips a list of texts (documentation). */
   skipTexts(): void {
     for (let left = this.count(1); left > 0 && !this.hasFailed; left--) this.skipText();
   }
 
-  /** Reads the tag of an option. Returns true for Some. */
   option(): boolean {
     const tag = this.u8();
     if (tag > 1) this.fail();

@@ -37,10 +37,7 @@ export interface Shape {
   of: Shape | undefined;
 }
 
-/**
- * Maximum nesting. polkadot-sdk itself decodes at most 256 levels of calls, each of which takes up to four levels
- * here.
- */
+/** Maximum nesting. polkadot-sdk decodes at most 256 levels of calls, each of which takes up to four levels here. */
 const maxDepth = 1024;
 
 const shapeOf = (code: Shape["op"], size: number, parts: readonly Shape[] = []): Shape => ({
@@ -58,7 +55,6 @@ const impossible = shapeOf(op.fixed, Number.POSITIVE_INFINITY);
 export class Shapes {
   readonly #types: readonly TypeDef[];
   readonly #shapes: (Shape | undefined)[] = [];
-  /** Shapes that are being compiled, and are not yet filled in. */
   readonly #open = new Set<Shape>();
 
   constructor(types: readonly TypeDef[]) {
@@ -69,7 +65,6 @@ export class Shapes {
     return this.#compile(type, 0);
   }
 
-  /** Returns the shape of consecutive values of these types. */
   ofAll(types: readonly number[]): Shape {
     return this.#sum(types, 0);
   }
@@ -79,7 +74,7 @@ export class Shapes {
     return this.#sum(types, depth);
   }
 
-  /** Returns the width of the type in bytes. Undefined if its values have different lengths. */
+  /** Undefined if the values of the type have different lengths. */
   width(type: number): number | undefined {
     const shape = this.of(type);
     return shape.op === op.fixed ? shape.size : undefined;

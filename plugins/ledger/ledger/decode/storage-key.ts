@@ -19,7 +19,6 @@ export function storagePrefix(pallet: string, entry: string): Buffer {
   return Buffer.concat([twox(Buffer.from(pallet), 2), twox(Buffer.from(entry), 2)]);
 }
 
-/** Returns an encoded key after it was hashed with the map's hasher. */
 export function hashKey(hasher: Hasher, key: Uint8Array): Buffer {
   switch (hasher) {
     case "blake2_128":

@@ -1,4 +1,4 @@
-/** Reads the types of a runtime from its metadata: scale-info's `PortableRegistry`. Documentation is skipped. */
+/** Source: scale-info's `PortableRegistry`. Documentation is skipped. */
 import { readList, type Cursor } from "./scale.ts";
 
 export interface Field {
@@ -30,10 +30,7 @@ export type TypeDef = TypeForm & {
   readonly params: readonly { readonly name: string; readonly type: number | undefined }[];
 };
 
-/**
- * Number of bytes of the values of each primitive type, in the order of their SCALE tags. Negative if the length
- * differs.
- */
+/** Bytes of the values of each primitive type, in the order of their SCALE tags. Negative if the length differs. */
 export const primitiveBytes = {
   bool: 1,
   char: 4,
@@ -136,7 +133,6 @@ function readVariants(cursor: Cursor): (Variant | undefined)[] {
   return variants;
 }
 
-/** Returns true if `within` accepts every type id that this type refers to. */
 export function everyTypeId(type: TypeDef, within: (id: number | undefined) => boolean): boolean {
   const fieldsWithin = (fields: readonly Field[]): boolean =>
     fields.every((field) => within(field.type));

@@ -19,7 +19,6 @@ const ellipsis = "…";
 /** Maximum number of values in one answer. More values, or values that are nested deeper, are cut. */
 const maxValues = 2000;
 const maxNesting = 48;
-/** Maximum number of bytes of a byte string or text that are shown. */
 const maxShownBytes = 256;
 
 /** Reads values in order. After a cut, the start of the next value is unknown, and every further value is `…`. */

@@ -1,4 +1,3 @@
-/** Counts the messages of a node per second. */
 import type { Clock } from "sluice-gateway/plugin";
 
 export class EventRate {

@@ -13,7 +13,6 @@ import { EventRate } from "./event-rate.ts";
 /** Maximum number of notifications per second: `baseRate`, and `ratePerSubscription` for each subscription. */
 const defaultBaseRate = 100;
 const ratePerSubscription = 50;
-/** Maximum number of requests that wait for their answers. */
 const maxRequests = 2048;
 
 /** The code of `ws` for a message above `messageBytes`. */
@@ -24,7 +23,6 @@ const idForm = /^(?:"[^"\\]{1,128}"|\d{1,20})$/;
 
 export interface FeedLimits {
   readonly connectMs: number;
-  /** Maximum time until an answer has arrived. */
   readonly answerMs: number;
   readonly messageBytes: number;
   /** Maximum number of notifications per second in addition to 50 per subscription (default 100). */
@@ -33,7 +31,6 @@ export interface FeedLimits {
 
 const maxMessageBytes = 16 * 1_048_576;
 
-/** Returns the limits of connections to the nodes of an upstream. */
 export function feedLimits({
   connectMs,
   headersMs,
@@ -47,7 +44,6 @@ export function feedLimits({
 /** The node's answer as JSON text. Undefined if the connection was lost, or the node did not answer in time. */
 export type FeedAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
 
-/** A call whose answer is passed on as text. */
 class FeedCall extends NodeCall {
   readonly #timeout: Disposable;
   readonly #onEnd: (answer: FeedAnswer) => void;
@@ -121,7 +117,7 @@ export class FeedConnection {
     return this.#receivers.size;
   }
 
-  /** Sends a request and resolves to the answer. `params`: JSON text. */
+  /** `params`: JSON text. */
   request(method: string, params: string): Promise<FeedAnswer> {
     return new Promise((resolve) => this.send(method, params, resolve));
   }
@@ -150,12 +146,11 @@ export class FeedConnection {
     });
   }
 
-  /** `id`: the result of `subscribe`. */
   unsubscribe(method: string, id: string): void {
     if (this.#receivers.delete(id)) this.send(method, `[${id}]`, () => {});
   }
 
-  /** Discards the notifications of a subscription that has ended at the node. `id`: the result of `subscribe`. */
+  /** Discards the notifications of a subscription that has ended at the node. */
   forget(id: string): void {
     this.#receivers.delete(id);
   }
@@ -173,7 +168,7 @@ export class FeedConnection {
     this.#end();
   }
 
-  /** Like `request`. `onAnswer` is called before any later message of the node is read. */
+  /** `onAnswer` is called before any later message of the node is read. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
     const { isOpen, calls } = this.#connection;
     if (!isOpen || calls.size >= maxRequests) return onAnswer(undefined);

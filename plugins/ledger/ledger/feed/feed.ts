@@ -170,7 +170,6 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#begin(topic);
   }
 
-  /** Opens a topic at the node, as soon as there is a connection. */
   #begin(topic: Topic): void {
     const { current } = this.#connection;
     if (current !== undefined) void this.#subscribe(topic, current);
@@ -193,13 +192,11 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#report();
   }
 
-  /** Ends the subscriptions of a topic, because they cannot continue. */
   #lose(topic: Topic, why: string): void {
     this.#deps.log.warn({ method: topic.method.name }, `subscriptions ended, because ${why}`);
     this.#remove(topic, undefined);
   }
 
-  /** Connects to a node if there is no connection and no attempt is planned. */
   #connect(): void {
     const { current } = this.#connection;
     if (this.#isClosed || current !== undefined || this.#topics.size === 0) return;
@@ -257,7 +254,6 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
     this.#deps.pool.reference.announced(node, number, { number: number - 1, hash });
   }
 
-  /** Moves all subscriptions to the next reference node. */
   #move(): void {
     this.#metrics.moves.add(1);
     this.#report();

@@ -18,14 +18,10 @@ const maxRemembered = 1024;
 interface Head {
   readonly number: number;
   readonly parentHash: string;
-  /**
-   * Equal for equal blocks. The notification does not contain the hash of the block, which depends on the chain's
-   * hasher.
-   */
+  /** Equal for equal blocks. The notification has no hash of the block, which depends on the chain's hasher. */
   readonly identity: string;
 }
 
-/** A head and its header as JSON text. */
 interface ReadHead {
   readonly head: Head;
   readonly text: string;
@@ -43,7 +39,6 @@ export type HeadKind = "new" | "all" | "finalized";
 export class HeadState implements NotificationState {
   current: string | undefined;
   readonly #kind: HeadKind;
-  /** Number of the first head that was sent. */
   #first = -1;
   #highest = -1;
   /** True until a node after a move has sent a head that is new to the clients. */

@@ -21,7 +21,6 @@ export interface NodeLinksDeps {
   readonly lostMessage: string;
 }
 
-/** A connection to a node, with the subscriptions that it carries. */
 export interface NodeLink {
   readonly target: NodeTarget;
   readonly connection: FeedConnection;
@@ -53,7 +52,6 @@ export class NodeLinks {
     this.#nodes = new TargetChoice(deps.pool, deps.clock);
   }
 
-  /** Number of nodes that are usable. */
   get nodes(): number {
     return this.#nodes.count;
   }
@@ -77,14 +75,12 @@ export class NodeLinks {
     });
   }
 
-  /** The subscriptions of the connection are lost. */
   disconnect(link: NodeLink): void {
     if (!this.#links.delete(link)) return;
     link.connection.close();
     for (const subscription of link.open) subscription.lose();
   }
 
-  /** Closes the connections to other nodes than this one. */
   keepOnly(label: string): void {
     const others = [...this.#links].filter(({ target }) => target.label !== label);
     for (const link of others) this.disconnect(link);
@@ -99,7 +95,7 @@ export class NodeLinks {
     for (const link of this.#links) this.disconnect(link);
   }
 
-  /** Returns a connection that has a place: to this node, or, if `orOther`, to any usable node. */
+  /** `orOther`: any usable node will do. */
   #openTo({ label }: NodeTarget, orOther: boolean, group?: string): NodeLink | undefined {
     for (const link of this.#links) {
       if (link.group !== group) continue;

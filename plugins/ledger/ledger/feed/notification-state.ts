@@ -12,7 +12,6 @@ import type { Awaitable } from "sluice-gateway/plugin";
  */
 export type Accepted = readonly string[] | "invalid" | "gap";
 
-/** Reads headers from the node that sent the notification. */
 export interface HeaderSource {
   /** Number of the best block that any node has reported when it was probed. Undefined if it is not known. */
   readonly best: number | undefined;
@@ -56,7 +55,6 @@ const maxRemembered = 64;
 /** Events such as justifications, which a new client does not get. A node that lags does not repeat the last ones. */
 export class EventState implements NotificationState {
   readonly current = undefined;
-  /** Digests of the last events, oldest first. */
   readonly #seen = new Set<string>();
 
   accept(result: string): Accepted {

@@ -1,6 +1,4 @@
-/**
- * A subscription at a node that belongs to one client. It keeps its notifications until the client is ready for them.
- */
+/** A subscription at a node that belongs to one client. It keeps its notifications until the client is ready. */
 import type {
   ClientSubscription,
   NotificationListener,
@@ -47,7 +45,6 @@ export class OwnSubscription implements ClientSubscription {
     this.#onClose();
   }
 
-  /** `result`: JSON text. */
   receive(result: string): void {
     if (this.#hasEnded) return;
     const listener = this.#listener;
@@ -61,7 +58,6 @@ export class OwnSubscription implements ClientSubscription {
     listener.onNotification(result, isLast);
   }
 
-  /** Called when the connection to the node is lost, or when the subscription ends for another reason. */
   lose(reason?: SubscriptionEndReason): void {
     this.#isLost = true;
     this.#endReason ??= reason;

@@ -22,7 +22,6 @@ export interface SharedConnectionDeps {
   readonly limits: FeedLimits;
   readonly lostMessage: string;
   readonly onLost: () => void;
-  /** Called when there is a reference node, and no connection. */
   readonly onReference?: () => void;
   /**
    * Called once per second. Returns true if a subscription has received neither this head of the node nor, recently,
@@ -56,7 +55,6 @@ export class SharedConnection {
     return this.#current;
   }
 
-  /** Label of the node to which there is a connection. */
   get node(): string | undefined {
     return this.#target?.label;
   }
@@ -69,7 +67,6 @@ export class SharedConnection {
     return Math.max(0, this.#notBefore - this.#deps.clock.monotonic());
   }
 
-  /** Undefined without a reference. */
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
     const target = this.#deps.pool.reference.target;
@@ -105,7 +102,6 @@ export class SharedConnection {
     connection?.close();
   }
 
-  /** Closes the connection. `open` does not open a new one after this. */
   close(): void {
     this.#isClosed = true;
     this.#check[Symbol.dispose]();

@@ -24,7 +24,6 @@ import type { FeedMethod } from "./subscription-methods.ts";
 const maxSubscriptions = 512;
 const maxKeys = 1024;
 const maxLinks = 32;
-/** Maximum number of notifications that wait for `start`. */
 const maxWaiting = 64;
 /** A subscription is too large if its first notification has ended this number of connections, because one node can lie. */
 const maxOversized = 2;
@@ -130,7 +129,6 @@ interface StorageSubscriptionDeps {
   readonly params: string;
   readonly links: NodeLinks;
   readonly clock: Clock;
-  /** See `NodePool.chain`. */
   readonly chain: () => number;
   readonly onClose: () => void;
 }

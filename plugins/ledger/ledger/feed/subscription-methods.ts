@@ -18,7 +18,6 @@ import { createPricedMethods } from "../priced-methods.ts";
  */
 export type SubscriptionKind = "heads" | "allHeads" | "finalized" | "value" | "events" | "storage";
 
-/** A subscription method with the members that only the ledger needs. */
 export interface FeedMethod extends SubscriptionMethod {
   /** Names of the method that nodes accept. The first is the one of the whitelist. */
   readonly names: readonly string[];
@@ -80,7 +79,6 @@ export function isSubscription(method: string): boolean {
   return known.some(({ name }) => name === method);
 }
 
-/** Returns the methods of a deployment. The option `methods` removes them or changes their prices. */
 export function createFeedMethods(upstream: Pick<PoolConfig, "methods">): FeedMethods {
   const { methods, ending } = createPricedMethods(known, upstream.methods, ({ names }) => ({
     opening: names,

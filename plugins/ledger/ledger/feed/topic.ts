@@ -17,7 +17,6 @@ import type { FeedMethod } from "./subscription-methods.ts";
 /** Maximum number of notifications that wait while missed headers are fetched. */
 const maxWaiting = 1024;
 
-/** Returns the state of a subscription before its first notification. */
 function createState({ kind }: FeedMethod): NotificationState {
   switch (kind) {
     case "heads":
@@ -35,12 +34,10 @@ function createState({ kind }: FeedMethod): NotificationState {
   }
 }
 
-/** The owner of topics. It has the connection to the node. */
 export interface TopicOwner extends HeaderSource {
   readonly clock: Clock;
   onInvalid(reason: string): void;
   onUnused(topic: Topic): void;
-  /** Called when the clients have missed too much for the topic to continue. */
   onGap(topic: Topic): void;
 }
 
@@ -50,10 +47,8 @@ export class Topic {
   id: string | undefined;
   readonly #state: NotificationState;
   readonly #owner: TopicOwner;
-  /** The finalized heads that clients have been sent. */
   readonly heights: HeightWaits;
   readonly #listeners = new Set<NotificationListener>();
-  /** Number of clients, including those that have not been started yet. */
   #clients = 0;
   #waiting: string[] = [];
   #isAccepting = false;
@@ -107,7 +102,6 @@ export class Topic {
     return this.#chain !== chain;
   }
 
-  /** Adds a client, which keeps the topic alive until it is closed. */
   join(): ClientSubscription {
     this.#clients++;
     let listener: NotificationListener | undefined;
@@ -135,7 +129,6 @@ export class Topic {
     };
   }
 
-  /** Called when the connection to the node is lost. */
   moved(): void {
     this.#era++;
     this.#firstHeight = undefined;
@@ -153,7 +146,6 @@ export class Topic {
     for (const listener of listeners) listener.onEnd();
   }
 
-  /** `result`: JSON text. */
   receive(result: string): void {
     if (this.#hasEnded) return;
     if (this.#waiting.length >= maxWaiting) return this.#owner.onInvalid("too many notifications");

@@ -7,13 +7,11 @@ import { memberAt } from "../json-part.ts";
 
 /** Number of finalized blocks that new clients get and that stay pinned for them: about one minute. */
 const keptFinalized = 10;
-/** Maximum number of finalized blocks in one event. */
 const maxFinalized = 4096;
 /** Maximum number of blocks that are neither finalized nor pruned. */
 const maxLive = 4096;
 
 export interface Block {
-  /** Hash in lower case. */
   readonly hash: string;
   /** The event `newBlock` as the node sent it. Empty for a block that was finalized before the follow began. */
   readonly event: string;
@@ -41,7 +39,6 @@ export type TreeChange =
 const invalid: TreeChange = { kind: "invalid" };
 const ignored: TreeChange = { kind: "ignored" };
 
-/** The first events of a new client. */
 export interface Replay {
   readonly events: readonly string[];
   readonly blocks: readonly Block[];
@@ -51,7 +48,6 @@ export interface Replay {
 
 export class BlockTree {
   readonly #withRuntime: boolean;
-  /** Called when a block has no holders any more. */
   readonly #onUnused: (block: Block) => void;
   readonly #blocks = new Map<string, Block>();
   /** The last finalized blocks in ascending order. The tree holds them. */
@@ -81,7 +77,6 @@ export class BlockTree {
     return this.#blocks.get(hash);
   }
 
-  /** Returns the block that was finalized or pruned first, if there are more than `max` such blocks. */
   oldestRetired(max: number): Block | undefined {
     if (this.#retired.size <= max) return undefined;
     for (const block of this.#retired) return block;
@@ -102,13 +97,12 @@ export class BlockTree {
       case "finalized":
         return this.#finalize(event);
       default:
-        // Later versions of the specification may add events, and the specification requires clients to ignore unknown
-        // ones.
+        // The specification requires clients to ignore unknown events, because later versions may add some.
         return ignored;
     }
   }
 
-  /** Returns the first events of a new client, and counts the client as a holder of the blocks in them. */
+  /** Counts the client as a holder of the blocks in the events. */
   replay(): Replay {
     const last = this.#finalized.at(-1);
     const hashes = JSON.stringify(this.#finalized.map(({ hash }) => hash));
@@ -209,7 +203,7 @@ export class BlockTree {
     return { kind: "finalized", finalized, pruned };
   }
 
-  /** Releases what the tree itself no longer needs. Call it after the clients have been notified of `finalized`. */
+  /** Must be called after the clients have been notified of `finalized`. */
   settle(pruned: readonly Block[]): void {
     for (const block of pruned) this.release(block);
     this.#trim();
@@ -229,7 +223,6 @@ export class BlockTree {
 
 const hashForm = /^0x(?:[0-9a-f]{2}){1,64}$/;
 
-/** Returns the hash in lower case. */
 function hashOf(value: unknown): string | undefined {
   if (typeof value !== "string") return undefined;
   const hash = value.toLowerCase();

@@ -1,4 +1,3 @@
-/** One client of a shared follow: the events that it has received, and the blocks that it has pinned. */
 import type {
   ClientFollow,
   ClientOperation,
@@ -8,10 +7,9 @@ import type {
 } from "sluice-gateway/services";
 import type { Block, BlockTree, TreeChange } from "./block-tree.ts";
 
-/** The shared follow, which has the connection to the node. */
 export interface FollowOwner {
   header(block: Block): Promise<HeaderAnswer>;
-  /** Starts an operation. Undefined if too many operations are waiting. */
+  /** Undefined if too many operations are waiting. */
   operate(
     block: Block,
     operation: FollowOperation,
@@ -20,7 +18,6 @@ export interface FollowOwner {
   leave(client: FollowClient): void;
 }
 
-/** Undefined if the node is lost. */
 export type HeaderAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
 
 export class FollowClient implements ClientFollow {
@@ -54,7 +51,6 @@ export class FollowClient implements ClientFollow {
     for (const event of events) this.#listener?.onNotification(event, false);
   }
 
-  /** `result`: the event as JSON text. */
   change(change: TreeChange, result: string): void {
     if (!this.#hasBegun) return;
     if (change.kind === "newBlock") {
@@ -120,7 +116,6 @@ export class FollowClient implements ClientFollow {
     return block && this.#follow.operate(block, operation, listener);
   }
 
-  /** Returns an event without the blocks that were never reported to this client. */
   #visible(change: TreeChange, result: string): string {
     if (change.kind !== "finalized") return result;
     const omitted = this.#omitted;

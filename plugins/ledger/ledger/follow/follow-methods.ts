@@ -1,4 +1,4 @@
-/** The methods of the group `chainHead_v1`. Source: the JSON-RPC interface specification; prices: decisions.md section 14. */
+/** The group `chainHead_v1`. Source: the JSON-RPC interface specification; prices: decisions.md section 14. */
 import type { FollowMethod, FollowMethods } from "sluice-gateway/services";
 import type { PoolConfig } from "../options.ts";
 import { withPrices } from "../priced-methods.ts";
@@ -18,7 +18,6 @@ const prices = {
   chainHead_v1_call: 5000,
 } as const;
 
-/** All names, in the order of `rpc_methods`. */
 export const followNames: readonly string[] = [
   ...Object.keys(prices),
   "chainHead_v1_continue",
@@ -32,7 +31,7 @@ export function isFollowMethod(name: string): boolean {
   return followNames.includes(name);
 }
 
-/** Returns the methods with the prices of a deployment. Undefined if the option `methods` removes the group. */
+/** Undefined if the option `methods` removes the group. */
 export function createFollowMethods({
   methods,
 }: Pick<PoolConfig, "methods">): FollowMethods | undefined {

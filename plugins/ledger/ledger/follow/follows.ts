@@ -30,13 +30,11 @@ export interface FollowsDeps {
   readonly metrics: Metrics;
 }
 
-/** The outcome of a follow at the node. */
 type Opened =
   | { readonly kind: "open"; readonly follow: SharedFollow }
   | { readonly kind: "error"; readonly error: string }
   | { readonly kind: "failed" };
 
-/** Maximum number of nodes that are tried for one client. */
 const maxAttempts = 4;
 
 const failed: OpenedFollow & Opened = { kind: "failed" };
@@ -157,7 +155,6 @@ export class Follows implements LedgerFollows {
     };
   }
 
-  /** Ends the follow at the node if it still has no clients. */
   #unfollow(connection: FeedConnection, withRuntime: boolean): void {
     if (this.#connection.current !== connection) return;
     void this.#open.get(withRuntime)?.then((opened) => {
@@ -179,7 +176,6 @@ export class Follows implements LedgerFollows {
     return new Promise((resolve) => this.#deps.clock.after(ms, resolve));
   }
 
-  /** Stops all clients. The next follow uses another node, or the same one if there is no other. */
   #onLost(): void {
     this.#metrics.stops.add(this.#shared.size);
     this.#endAll();

@@ -1,6 +1,6 @@
 /**
- * The operations of a follow at the node. Equal operations share one at the node. Results at a block never change, so
- * they are cached. A node accepts a few operations at a time; further ones wait here.
+ * The operations of a follow at the node. Equal operations share one. Results at a block never change, so they are
+ * cached. A node accepts a few operations at a time; further ones wait here.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type {
@@ -18,7 +18,6 @@ import { SharedOperation, type OperationOwner, type OperationRequest } from "./s
 
 /** The number of operations that the specification guarantees. */
 const maxRunning = 16;
-/** Maximum number of operations that wait until a running one ends. */
 const maxQueued = 1024;
 /** Delay before an operation is sent again if the node did not accept it although none was running. */
 const retryMs = 200;
@@ -33,13 +32,10 @@ export interface OperationsDeps {
   readonly clock: Clock;
   /** Time without an event after which an operation has failed. */
   readonly answerMs: number;
-  /** Undefined if results are not cached. */
   readonly cache: AnswerCache | undefined;
-  /** True if equal operations share one at the node. */
   readonly sharing: boolean;
   /** Sends a call with the node's subscription as first parameter. `params`: JSON text without brackets. */
   readonly send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) => void;
-  /** Called when an operation no longer needs its block. */
   readonly release: (block: Block) => void;
 }
 
@@ -47,9 +43,7 @@ export class Operations implements OperationOwner {
   readonly #deps: OperationsDeps;
   readonly #shared = new Map<string, SharedOperation>();
   readonly #queue = new Set<SharedOperation>();
-  /** Operations that the node works on, by the node's id. */
   readonly #byId = new Map<string, SharedOperation>();
-  /** Number of operations that were sent and have not ended. */
   #running = 0;
   #isBlocked = false;
   #retry: Disposable | undefined;
@@ -59,7 +53,7 @@ export class Operations implements OperationOwner {
     this.#deps = deps;
   }
 
-  /** Starts an operation, or joins an equal one. Undefined if too many operations are waiting. */
+  /** Undefined if too many operations are waiting. */
   start(
     block: Block,
     operation: FollowOperation,
@@ -80,7 +74,7 @@ export class Operations implements OperationOwner {
     return client;
   }
 
-  /** Accepts an event of the node. `event`: its name. `result`: JSON text. Returns false for an unknown operation. */
+  /** `event`: its name. `result`: JSON text. Returns false for an unknown operation. */
   receive(event: string, result: string): boolean {
     const id = parseOrUndefined(memberAt(result, ["operationId"]));
     const operation = typeof id === "string" ? this.#byId.get(id) : undefined;
@@ -114,7 +108,6 @@ export class Operations implements OperationOwner {
     }
   }
 
-  /** Ends all operations, because the follow has ended. */
   close(): void {
     this.#isClosed = true;
     this.#retry?.[Symbol.dispose]();
@@ -180,7 +173,7 @@ export class Operations implements OperationOwner {
     this.#byId.set(id, operation);
   }
 
-  /** The node accepts no more operations. The operation is sent again when another one has ended. */
+  /** The operation is sent again when another one has ended. */
   #refused(operation: SharedOperation): void {
     if (operation.hasEnded) return this.#deps.release(operation.block);
     operation.isSent = false;
@@ -267,7 +260,6 @@ function requestOf(operation: FollowOperation): OperationRequest {
   }
 }
 
-/** `error`: the node's message as JSON text. */
 function errorEnd(error: string | undefined): OperationEnd {
   return {
     kind: "error",
@@ -275,10 +267,7 @@ function errorEnd(error: string | undefined): OperationEnd {
   };
 }
 
-/**
- * Returns the end of an operation that the node did not start. If the node no longer has the block, another attempt
- * may succeed.
- */
+/** If the node no longer has the block, another attempt may succeed. */
 function startError(text: string): OperationEnd {
   const error = parseOrUndefined(text);
   if (isObject(error) && error["code"] === -32801) return inaccessible;

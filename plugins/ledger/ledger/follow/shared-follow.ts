@@ -24,7 +24,6 @@ const silentMs = 5_000;
 /** Maximum number of events per second, without those of operations that the gateway has started. */
 const maxEventRate = 5_000;
 
-/** The connection to the node. */
 export interface FollowLink extends Pick<
   OperationsDeps,
   "clock" | "answerMs" | "cache" | "sharing"
@@ -33,26 +32,21 @@ export interface FollowLink extends Pick<
   numberOf(hash: string): Promise<number | undefined>;
   /** Called when the node has finalized a block, before the clients are notified. */
   onFinalized(block: FinalizedBlock): void;
-  /** `params`: JSON text of an array. */
   send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void;
-  /** Called when the follow can no longer be used: the node has stopped it or broken the protocol. */
+  /** The node has stopped the follow or broken the protocol. */
   onBroken(reason: string): void;
   onUnused(): void;
-  /** Called when the number of pinned blocks or clients may have changed. */
   onChange(): void;
 }
 
 export class SharedFollow implements FollowOwner {
-  /** The node's id of the subscription as JSON text. */
   readonly #id: string;
   readonly #link: FollowLink;
   readonly #tree: BlockTree;
   readonly #operations: Operations;
-  /** The finalized blocks of the node. */
   readonly #heights: HeightWaits;
   /** Hash of the finalized block. Empty before the first event. */
   #finalized = "";
-  /** Number of blocks that were finalized since the first event. */
   #advanced = 0;
   /** Number of the block that was finalized in the first event. Undefined while it is not known. */
   #firstNumber: number | undefined;
@@ -104,7 +98,6 @@ export class SharedFollow implements FollowOwner {
     return this.#heights.wait(floor);
   }
 
-  /** Adds a client, which keeps the follow alive until it is closed. */
   join(): ClientFollow {
     const client = new FollowClient(this, this.#tree);
     this.#clients.add(client);
@@ -112,7 +105,6 @@ export class SharedFollow implements FollowOwner {
     return client;
   }
 
-  /** `result`: JSON text. */
   receive(result: string): void {
     if (this.#hasEnded) return;
     const event = memberAt(result, ["event"])?.slice(1, -1) ?? "";
@@ -146,7 +138,6 @@ export class SharedFollow implements FollowOwner {
     this.#link.onChange();
   }
 
-  /** Ends the follow for all clients. They may start another one. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -221,7 +212,6 @@ export class SharedFollow implements FollowOwner {
     for (const client of this.#clients) client.begin();
   }
 
-  /** Stops the clients that hold a block for too long. */
   #stopHolders(): void {
     for (;;) {
       const oldest = this.#tree.oldestRetired(maxRetired);

@@ -1,4 +1,3 @@
-/** One operation at the node, and the clients that share its results. */
 import type { ClientOperation, OperationEnd, OperationListener } from "sluice-gateway/services";
 import type { Block } from "./block-tree.ts";
 
@@ -7,7 +6,6 @@ const maxKept = 4 * 1_048_576;
 
 export interface OperationOwner {
   onResume(operation: SharedOperation): void;
-  /** Called when the last client has stopped the operation. */
   onAbandoned(operation: SharedOperation): void;
 }
 
@@ -23,14 +21,14 @@ export interface OperationRequest {
 
 export class SharedOperation {
   readonly request: OperationRequest;
-  /** The block, which stays pinned at the node until the node has started. */
+  /** The block stays pinned at the node until the node has started. */
   readonly block: Block;
-  /** The node's id of the operation. Undefined before the node has started. */
+  /** The node's id. Undefined before the node has started. */
   id: string | undefined;
   isSent = false;
   /** True while the node waits for `chainHead_v1_continue`. */
   isWaiting = false;
-  /** The results so far. Undefined if they are too large to keep. */
+  /** Undefined if the results are too large to keep. */
   kept: string[] | undefined = [];
   timeout: Disposable | undefined;
   #end: OperationEnd | undefined;
@@ -55,7 +53,7 @@ export class SharedOperation {
     return this.#listeners.size > 0;
   }
 
-  /** Adds a client, which first gets the results so far. Must be called only while `kept` is defined. */
+  /** The client first gets the results so far. Must be called only while `kept` is defined. */
   join(listener: OperationListener): ClientOperation {
     let isStopped = false;
     this.#clients++;

@@ -1,7 +1,6 @@
 /**
  * Sends the cheap calls of one turn of the event loop as one JSON-RPC batch, which saves writes, reads and request
- * heads. Nodes process the items of a batch one after the other, so only calls that cost the node almost nothing are
- * batched.
+ * heads. Nodes process a batch item by item, so expensive calls are not batched.
  */
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { splitBatch, type SplitResponse } from "./split-response.ts";
@@ -9,7 +8,7 @@ import { noId, type NodeCall, type NodeHttpRequest, type NodeClient } from "./no
 import { failures, type Failure } from "./failure.ts";
 import type { HttpClient } from "./http-client.ts";
 
-/** Maximum number of calls in a batch. In a larger batch, the first call would wait too long for the last one. */
+/** In a larger batch, the first call would wait too long for the last one. */
 const maxBatchCalls = 32;
 /** After a node has refused a batch, calls are sent to it separately for this time. */
 const refusedMs = 60_000;
@@ -45,7 +44,6 @@ export class BatchingClient implements NodeClient {
     await this.#client.close();
   }
 
-  /** Sends the calls of a batch separately, after the node refused the batch. */
   sendAlone(calls: readonly (NodeCall | undefined)[]): void {
     this.#refused ??= this.#clock.after(refusedMs, () => (this.#refused = undefined));
     for (const call of calls) if (call !== undefined) this.#client.send(call);
@@ -66,7 +64,7 @@ export class BatchingClient implements NodeClient {
 
 class Batch implements NodeHttpRequest {
   readonly retry = true;
-  /** All batches count as those of one caller, because a batch has calls of several. */
+  /** A batch has calls of several callers. */
   readonly caller = "batches";
   /** The calls in the order in which they were sent. Undefined for a call that has ended. */
   readonly #calls: (NodeCall | undefined)[];
@@ -103,7 +101,7 @@ class Batch implements NodeHttpRequest {
     else this.#failRest(failure, cause);
   }
 
-  /** Removes and returns the call with this id. `likely`: its probable index. Undefined if there is no such call. */
+  /** `likely`: the probable index of the call. */
   #take(id: number, likely: number): NodeCall | undefined {
     const calls = this.#calls;
     const at = calls[likely]?.id === id ? likely : calls.findIndex((call) => call?.id === id);
@@ -117,10 +115,7 @@ class Batch implements NodeHttpRequest {
   }
 }
 
-/**
- * Returns true for a single error without an id: batches are not supported (-32005), the batch is too large (-32010) or
- * its response is too large (-32011).
- */
+/** The node does not support batches (-32005), or the batch (-32010) or its response (-32011) is too large. */
 function isRefusal(answers: readonly SplitResponse[]): boolean {
   const [only] = answers;
   return answers.length === 1 && only?.kind === "error" && only.id === noId;

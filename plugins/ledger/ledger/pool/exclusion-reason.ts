@@ -1,10 +1,9 @@
-/** The reasons why a node of a pool is not used. */
 import type { Observation } from "./probe.ts";
 
 /**
  * The reasons, in the order in which nodes are preferred if every node is excluded: a node that lags is better than one
- * without peers, and any node that answers is better than one that does not. Nodes that are excluded for one of the last
- * two reasons are not used at all: see `NodeHealth.lastResort`.
+ * without peers, and any node that answers is better than one that does not. Nodes that are excluded for one of the
+ * last two reasons are not used at all: see `NodeHealth.lastResort`.
  */
 export const exclusionReasons = [
   /** More than `maxLag` blocks behind the best of the others. */
@@ -29,14 +28,12 @@ export const exclusionReasons = [
 ] as const;
 export type ExclusionReason = (typeof exclusionReasons)[number];
 
-/** Compares a node's observation with the other nodes. Returns the reason to exclude it, or undefined if there is none. */
 export function reasonToExclude(
   observed: Observation,
   pool: {
-    /** Best block of the other nodes. Undefined if there are none. */
+    /** Undefined if there are no other nodes. */
     readonly bestOfOthers: number | undefined;
     readonly maxLag: number;
-    /** Milliseconds since the node's head moved. */
     readonly headAgeMs: number;
     readonly maxHeadAgeMs: number | undefined;
   },

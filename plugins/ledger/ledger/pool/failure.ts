@@ -1,10 +1,8 @@
-/** The reasons why a node did not answer, and what each one means for the call and for the node. */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { NodeFailure } from "../node-pool.ts";
 
 export interface Failure {
   readonly kind: UpstreamFailure["kind"];
-  /** The reason that the caller gets. */
   readonly reason: NodeFailure;
   readonly retryElsewhere: boolean;
   /** True if the failure is the node's fault. Several in a row eject the node. */

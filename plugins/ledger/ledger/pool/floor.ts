@@ -4,7 +4,6 @@ import type { Threads } from "sluice-gateway/plugin";
 export class Floor {
   readonly #height: Int32Array;
 
-  /** `pool`: the name of the upstream. */
   constructor(threads: Threads | undefined, pool: string) {
     const bytes = Int32Array.BYTES_PER_ELEMENT;
     const memory = threads?.memory(`floor of ${pool}`, bytes) ?? new SharedArrayBuffer(bytes);
@@ -15,7 +14,6 @@ export class Floor {
     return Atomics.load(this.#height, 0);
   }
 
-  /** Does nothing if the floor is higher. */
   raise(height: number): void {
     for (let known = this.height; known < height; known = this.height) {
       if (Atomics.compareExchange(this.#height, 0, known, height) === known) return;

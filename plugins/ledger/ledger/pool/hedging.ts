@@ -6,7 +6,6 @@ import type { Clock } from "sluice-gateway/plugin";
 import type { PooledCall } from "./pooled-call.ts";
 
 const percentile = 0.95;
-/** Maximum number of hedges per call, on average. */
 const maxExtraLoad = 0.05;
 /** Maximum number of hedges that are saved up for a burst of slow calls. */
 const maxSaved = 10;
@@ -18,7 +17,6 @@ const recalculateAfter = 32;
 /** Interval in milliseconds at which waiting calls are checked. Also the shortest delay before a hedge. */
 const checkMs = 5;
 
-/** Response times of a method, and its calls that may be hedged, oldest first. */
 interface MethodTimes {
   readonly recent: Float64Array;
   count: number;
@@ -34,13 +32,12 @@ export class Hedging {
   #saved = 0;
   #timer: Disposable | undefined;
 
-  /** `hedge`: sends the call to a second node. Returns false if there is none. */
+  /** `hedge`: returns false if there is no second node. */
   constructor(clock: Clock, hedge: (call: PooledCall) => boolean) {
     this.#clock = clock;
     this.#hedge = hedge;
   }
 
-  /** Called for each read that is sent. */
   sent(call: PooledCall): void {
     this.#saved = Math.min(maxSaved, this.#saved + maxExtraLoad);
     const times = this.#timesOf(call.request.method);
@@ -49,7 +46,6 @@ export class Hedging {
     this.#timer ??= this.#clock.after(checkMs, () => this.#check());
   }
 
-  /** Called with the response time of each answer of a node. */
   answered(method: string, ms: number): void {
     const times = this.#timesOf(method);
     times.recent[times.count++ % samples] = ms;

@@ -19,7 +19,6 @@ import { requestHead } from "./request-head.ts";
 
 export interface ClientOptions {
   readonly url: URL;
-  /** Maximum number of concurrent connections. */
   readonly connections: number;
   readonly connectMs: number;
   readonly headersMs: number;
@@ -73,7 +72,6 @@ export class HttpClient implements NodeClient {
   }
 }
 
-/** The HTTP exchange of one job. It collects the answer. */
 class NodeHttpExchange implements UpstreamExchange {
   readonly head: string;
   readonly answerMs: number;

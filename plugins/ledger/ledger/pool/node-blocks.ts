@@ -19,8 +19,8 @@ const readsBlock: ReadonlySet<string> = new Set([
   "archive_v1_call",
 ]);
 /**
- * Methods whose result is the hash of a block at a height, or a list with such a hash. The result is `null` or `[]` only
- * if the node does not have a block of this height.
+ * The result is a hash, or a list with a hash. It is `null` or `[]` only if the node does not have a block of this
+ * height.
  */
 const readsHeight: ReadonlySet<string> = new Set(["chain_getBlockHash", "archive_v1_hashByHeight"]);
 /** Methods without params that always have an answer. */
@@ -59,7 +59,6 @@ function judgeEmpty(
 /** This method reports a failure as a result. */
 const archiveCall = "archive_v1_call";
 const maxBlocks = 4_096;
-/** Length of a list with the longest block hash as JSON text. */
 const maxHashText = 134;
 
 export class NodeBlocks {
@@ -72,7 +71,6 @@ export class NodeBlocks {
     this.#depths = new StateDepths(clock);
   }
 
-  /** Called when the nodes have been compared. `best`: best block of the pool. */
   review(nodes: readonly PooledNode[], best: number | undefined): void {
     this.#best = best;
     for (const node of nodes) this.#depths.probed(node);
@@ -83,8 +81,8 @@ export class NodeBlocks {
   }
 
   /**
-   * Returns those of `nodes` that have the block, or all of them if that is not known. `finalized`: highest block that
-   * every node has finalized.
+   * Returns all of `nodes` if it is not known which have the block. `finalized`: highest block that every node has
+   * finalized.
    */
   nodesWith(
     block: BlockOfCall | undefined,
@@ -100,7 +98,6 @@ export class NodeBlocks {
     return needsState ? those(nodes, ({ oldestState = 0 }) => number >= oldestState) : nodes;
   }
 
-  /** Learns from a result, and decides whether it can be right. */
   judgeResult(
     request: NodeRequest,
     node: PooledNode,
@@ -121,7 +118,7 @@ export class NodeBlocks {
     return "fine";
   }
 
-  /** Called when a node has answered that it discarded the state at a block, so that the block is older. */
+  /** The node has discarded the state at the block, so the block is older than its oldest state. */
   discarded(block: BlockOfCall | undefined, { oldestState = 0 }: PooledNode): void {
     if (block?.hash === undefined || oldestState === 0) return;
     const known = this.#numbers.peek(block.hash) ?? Infinity;
@@ -133,7 +130,7 @@ export class NodeBlocks {
   }
 }
 
-/** Returns the nodes for which `has` is true, or all if there are none. */
+/** Returns all nodes if `has` is true for none. */
 function those(
   nodes: readonly PooledNode[],
   has: (node: PooledNode) => boolean,

@@ -1,4 +1,3 @@
-/** A call to one node, and the client that sends it. */
 import type { Http1Carrier } from "sluice-gateway/internal/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { splitResponse } from "./split-response.ts";
@@ -12,19 +11,14 @@ import { failures, type Failure } from "./failure.ts";
 export interface NodeHttpRequest {
   /** True if the request may be sent again if the connection was already closed by the node. */
   readonly retry: boolean;
-  /** See `NodeRequest.caller`. */
   readonly caller?: string | undefined;
-  /** Returns the request body as JSON text. */
   text(): string;
   /** Called with a whole response whose status is neither 429 nor 5xx. The bytes are borrowed. */
   onResponse(status: number, bytes: Buffer, start: number, end: number): void;
-  /** `cause`: what the connection knows about the failure. */
   onError(failure: Failure, cause?: UpstreamFailure): void;
-  /** See `NodeRequest.onCarrier`. */
   onCarrier?(carrier: Http1Carrier | undefined): void;
 }
 
-/** One or several connections to one node. */
 export interface NodeClient {
   /** Number of requests that were sent or are waiting. */
   readonly inFlight: number;
@@ -34,7 +28,6 @@ export interface NodeClient {
   close(): Promise<void>;
 }
 
-/** The method and params of a call. See `NodeRequest`. */
 export type CallSpec = Pick<
   NodeRequest,
   "method" | "params" | "retry" | "cheap" | "caller" | "onCarrier"
@@ -55,7 +48,6 @@ export abstract class NodeCall implements NodeHttpRequest {
     this.spec = spec;
   }
 
-  /** Called with the node's answer. See `NodeRequest.onAnswer`. */
   abstract onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
   abstract onError(failure: Failure, cause?: UpstreamFailure): void;
 

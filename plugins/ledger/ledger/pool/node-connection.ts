@@ -1,6 +1,6 @@
 /**
  * A WebSocket to a node, for calls or for subscriptions. It matches the answers of the node with the calls by id. It is
- * opened at once, and is not opened again when it is lost.
+ * not opened again when it is lost.
  */
 import { Liveness, malformed, pingMs, skipSpace, skipValue } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
@@ -15,7 +15,6 @@ export interface NodeConnectionOptions {
   readonly url: URL;
   readonly clock: Clock;
   readonly connectMs: number;
-  /** Maximum size of a message of the node. */
   readonly messageBytes: number;
   /** True if messages are passed on as text, so every byte of them must be valid JSON. */
   readonly isStrict: boolean;
@@ -34,7 +33,6 @@ type ConnectionLoss = "connectTimeout" | "idleTimeout" | "closed" | "garbage";
 export class NodeConnection {
   /** Calls without an answer by id, oldest first. */
   readonly calls = new Map<number, NodeCall>();
-  /** True after the first answer. */
   hasAnswered = false;
   readonly #options: NodeConnectionOptions;
   readonly #socket: WebSocket;
@@ -84,12 +82,11 @@ export class NodeConnection {
     return !this.#isClosed && this.#socket.readyState === WebSocket.OPEN;
   }
 
-  /** Number of bytes that the node has not read yet. */
   get unsentBytes(): number {
     return this.#socket.bufferedAmount;
   }
 
-  /** Sends a call, as soon as the connection is open. Its id is limited to 30 bits, which V8 stores without an allocation. */
+  /** Ids are limited to 30 bits, which V8 stores without an allocation. */
   send(call: NodeCall): void {
     this.#nextId = (this.#nextId + 1) & 0x3fff_ffff;
     call.id = this.#nextId;
@@ -97,7 +94,6 @@ export class NodeConnection {
     if (this.isOpen) this.#write(call);
   }
 
-  /** Reads nothing more from the node, except for messages that have already arrived. */
   pause(): void {
     this.#isPaused = true;
     this.#socket.pause();
@@ -110,7 +106,7 @@ export class NodeConnection {
     this.#socket.resume();
   }
 
-  /** Fails the calls without an answer. Resolves when the socket has closed. */
+  /** The calls without an answer fail. Resolves when the socket has closed. */
   close(failure: Failure, cause?: UpstreamFailure): Promise<void> {
     this.#terminate();
     const calls = [...this.calls.values()];
@@ -157,7 +153,7 @@ export class NodeConnection {
   }
 }
 
-/** Returns true if the bytes are one JSON value. `trusted`: the value itself is checked only for its end. */
+/** `trusted`: the value itself is checked only for its end. */
 export function isJson(bytes: Buffer, mode: "strict" | "trusted"): boolean {
   const end = skipValue(bytes, skipSpace(bytes, 0, bytes.length), bytes.length, 0, mode);
   return end !== malformed && skipSpace(bytes, end, bytes.length) === bytes.length;

@@ -1,7 +1,5 @@
-/** Decides by a node's error whether the same read may succeed on another node. */
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
-/** Errors that are worth a retry are short. Longer errors are not parsed. */
 const readBytes = 16 * 1024;
 /** jsonrpsee: too many concurrent requests. Substrate: the rate limit of the connection is used up. */
 const busyCodes: ReadonlySet<unknown> = new Set([-32009, -32999]);
@@ -15,27 +13,22 @@ export function isRetryableElsewhere(bytes: Buffer, start: number, end: number):
   return isBusy(error) || (isObject(error) && missingBlock.test(JSON.stringify(error)));
 }
 
-/** Returns true if the node has the block but has discarded its state. */
 export function discardedState(bytes: Buffer, start: number, end: number): boolean {
   return end - start <= readBytes && missingState.test(bytes.toString("latin1", start, end));
 }
 
-/**
- * Returns true if the result of `archive_v1_call` is a failure (`{ success: false, error }`) because the node does not
- * have the block, or its state.
- */
+/** The result of `archive_v1_call` is `{ success: false, error }` if the node does not have the block, or its state. */
 export function isFailureWithoutBlock(bytes: Buffer, start: number, end: number): boolean {
   const result = readSmallJson(bytes, start, end);
   if (!isObject(result) || result.success !== false) return false;
   return missingBlock.test(JSON.stringify(result.error));
 }
 
-/** Returns true if the node refused the call because it is busy. */
 export function isBusy(error: unknown): boolean {
   return isObject(error) && busyCodes.has(error.code);
 }
 
-/** Parses a short JSON value of a node. Undefined if it is long or is not JSON. */
+/** Undefined if the value is long or is not JSON. */
 export function readSmallJson(bytes: Buffer, start: number, end: number): unknown {
   if (end - start > readBytes) return undefined;
   return parseOrUndefined(bytes.toString("utf8", start, end));

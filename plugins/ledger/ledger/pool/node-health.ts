@@ -1,4 +1,3 @@
-/** Decides which nodes of a pool are usable: probes them, compares them, ejects them and readmits them. */
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import { exclusionReasons, reasonToExclude, type ExclusionReason } from "./exclusion-reason.ts";
 import { failures } from "./failure.ts";
@@ -19,7 +18,6 @@ export interface NodeHealthOptions {
   readonly maxHeadAgeMs: number | undefined;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called when the nodes have been compared. */
   readonly onReviewed: () => void;
 }
 
@@ -32,13 +30,11 @@ export class NodeHealth {
    * there are none, the first node in the configuration, which defines that chain.
    */
   lastResort: readonly PooledNode[];
-  /** `finalized`, `best` and `epoch` are documented in `NodePool`. */
+  /** See `NodePool`. */
   finalized: number | undefined;
   best: number | undefined;
   epoch = 0;
-  /** See `NodePool`. 0 while the chain is not known. */
   chain = 0;
-  /** Resolves when the first probe of every node has succeeded or failed. */
   readonly firstProbe: Promise<void>;
   readonly #options: NodeHealthOptions;
   readonly #timers: readonly Disposable[];
@@ -69,7 +65,6 @@ export class NodeHealth {
     this.firstProbe = this.probe();
   }
 
-  /** Probes every node, or joins running probes. Resolves when all have succeeded or failed. */
   async probe(): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.probe()));
   }
@@ -89,7 +84,6 @@ export class NodeHealth {
     this.review();
   }
 
-  /** Compares the nodes again after something has changed. */
   review(): void {
     const genesis = this.#findGenesis();
     const changes = this.nodes.reduce((sum, node) => sum + node.changes, 0);
@@ -119,9 +113,7 @@ export class NodeHealth {
     await Promise.all(this.nodes.map((node) => node.close()));
   }
 
-  /**
-   * Returns the genesis of the first node in the configuration, or of the next one if the earlier ones did not report.
-   */
+  /** Returns the genesis of the first node in the configuration that has reported. */
   #findGenesis(): string | undefined {
     for (const { observed, probed } of this.nodes) {
       if (observed !== undefined) return observed.genesis;
@@ -130,7 +122,7 @@ export class NodeHealth {
     return undefined;
   }
 
-  /** Determines why the node is not used. Returns true if the reason has changed. */
+  /** Returns true if the reason has changed. */
   #updateExclusion(node: PooledNode): boolean {
     const { observed } = node;
     let reason = node.ownExclusionReason;

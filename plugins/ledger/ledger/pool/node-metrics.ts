@@ -6,9 +6,8 @@ import { exclusionReasons, type ExclusionReason } from "./exclusion-reason.ts";
 export interface NodeMetrics {
   readonly up: Gauge;
   readonly inFlight: Gauge;
-  /** Number of the oldest block whose state the node has. */
   readonly oldestState: Gauge;
-  /** Time in seconds from sending a call to its answer. */
+  /** Time from sending a call to its answer. */
   readonly seconds: Histogram;
   failed(failure: UpstreamFailure): void;
   ejected(reason: ExclusionReason): void;
@@ -64,7 +63,6 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
 export interface PoolMetrics {
   /** Called when a hedged read has its answer. `won`: the second node was faster. */
   hedged(outcome: "won" | "lost"): void;
-  /** Called when two nodes gave different answers to a call with a quorum. */
   disagreed(): void;
 }
 

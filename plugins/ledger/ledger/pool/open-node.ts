@@ -1,4 +1,3 @@
-/** Opens the connections to the nodes. The scheme of a URL selects HTTP or WebSocket. */
 import type { Clock, Log, Metrics } from "sluice-gateway/plugin";
 import type { PoolConfig } from "../options.ts";
 import type { NodeClient } from "./node-call.ts";
@@ -31,7 +30,6 @@ export interface NodeOptions {
   readonly metrics: Metrics;
 }
 
-/** Returns one node per URL, in the order of the configuration. */
 export function openNodes(options: NodeOptions): readonly PooledNode[] {
   const urls = options.upstream.urls.map((url) => new URL(url));
   return urls.map((url, index) => {
@@ -54,8 +52,7 @@ function openNode(options: NodeOptions, url: URL, index: number, label: string):
   if (url.protocol === "ws:" || url.protocol === "wss:") {
     client = probeClient = new WsClient({ ...limits, connections: 1 });
   } else {
-    // One of the connections is reserved for probes, so that a node that is busy with calls does not appear to be
-    // unreachable.
+    // One connection is reserved for probes, so that a node that is busy with calls does not appear to be unreachable.
     const connections = Math.max(1, upstream.connections - 1);
     client = new BatchingClient(new HttpClient({ ...limits, connections }), clock);
     // Its connection must be free again when a probe has timed out.

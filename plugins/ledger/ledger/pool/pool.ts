@@ -1,7 +1,6 @@
 /**
  * Distributes calls over the nodes of an upstream. A call is sent to the less busy of two usable nodes, which are
- * chosen round-robin among those that have its block. A read that fails is retried on at most two other nodes, and a
- * slow one is also sent to a second node.
+ * chosen round-robin among those that have its block. A read that fails is retried on at most two other nodes.
  */
 import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/internal/http";
 import type { Clock, Log, Metrics, Threads, UpstreamFailure } from "sluice-gateway/plugin";
@@ -30,11 +29,9 @@ export interface PoolOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** The threads that serve. Undefined if there is one. */
   readonly threads?: Threads | undefined;
 }
 
-/** Connects to the nodes of an upstream and probes them. */
 export class Pool implements NodePool, AttemptListener {
   readonly reference: Reference;
   readonly nodes: readonly LedgerNode[];
@@ -233,7 +230,6 @@ export class Pool implements NodePool, AttemptListener {
     if (call.attempts === 0) this.#retry(call, undefined);
   }
 
-  /** Returns false if another node may have a better result. */
   #isFinalResult({ call, node }: Attempt, bytes: Buffer, start: number, end: number): boolean {
     const verdict = this.#blocks?.judgeResult(call.request, node, bytes, start, end) ?? "fine";
     if (verdict !== "fault") {
@@ -247,7 +243,6 @@ export class Pool implements NodePool, AttemptListener {
     return false;
   }
 
-  /** Returns false if another node may have a result. */
   #isFinalError({ call, node }: Attempt, bytes: Buffer, start: number, end: number): boolean {
     this.#succeeded(node);
     if (!isRetryableElsewhere(bytes, start, end)) return true;
@@ -259,7 +254,6 @@ export class Pool implements NodePool, AttemptListener {
     if (node.succeeded()) this.#health.review();
   }
 
-  /** Sends the call to another node, or ends it if it must not be sent again or no node is left. */
   #retry(call: PooledCall, failure: Failure | undefined, cause?: UpstreamFailure): void {
     const mayRetry = call.request.retry && failure?.retryElsewhere !== false;
     const next = mayRetry ? this.#next(call) : undefined;
@@ -267,7 +261,6 @@ export class Pool implements NodePool, AttemptListener {
     else this.#sendTo(next, call);
   }
 
-  /** Returns false if there is no second node. */
   #hedge(call: PooledCall): boolean {
     const node = call.request.retry ? this.#next(call) : undefined;
     if (node === undefined) return false;
@@ -276,7 +269,7 @@ export class Pool implements NodePool, AttemptListener {
     return true;
   }
 
-  /** Sends a call to one node only, and returns that node. Undefined if all nodes are among `except`. */
+  /** Sends a call to one node only. Undefined if all nodes are among `except`. */
   #ask(request: NodeRequest, except: readonly PooledNode[]): PooledNode | undefined {
     const call = new PooledCall(request, this.#clock.monotonic());
     const node = this.#choose(call, except);
@@ -290,7 +283,6 @@ export class Pool implements NodePool, AttemptListener {
     node.client.send(new Attempt(call, node, this.#clock.monotonic(), this));
   }
 
-  /** Returns the node for the next attempt. Undefined if no node is left, or enough were tried. */
   #next(call: PooledCall): PooledNode | undefined {
     if (call.tried.length >= maxAttempts) return undefined;
     // A block that is new to clients came from the reference.
@@ -305,10 +297,7 @@ export class Pool implements NodePool, AttemptListener {
     return usable.length > 0 ? usable : lastResort;
   }
 
-  /**
-   * Returns the less busy of the next two nodes that have the block of the call, or else of the next two nodes.
-   * Undefined if all nodes are among `except`.
-   */
+  /** Prefers the nodes that have the block of the call. Undefined if all nodes are among `except`. */
   #choose({ request }: PooledCall, except: readonly PooledNode[] = none): PooledNode | undefined {
     const nodes = this.#callable;
     const having = this.#blocks?.nodesWith(request.block, nodes, this.finalized) ?? nodes;

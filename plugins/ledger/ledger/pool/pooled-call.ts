@@ -5,7 +5,6 @@ import { NodeCall } from "./node-call.ts";
 import type { Failure } from "./failure.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
-/** A node's answer, kept in case no other node gives a better one. */
 interface KeptAnswer {
   readonly kind: "result" | "error";
   readonly bytes: Buffer;
@@ -13,7 +12,6 @@ interface KeptAnswer {
 
 export class PooledCall {
   readonly request: NodeRequest;
-  /** Time of the monotonic clock in milliseconds when the call was first sent. */
   readonly startedAt: number;
   readonly tried: PooledNode[] = [];
   /** Number of attempts that have not ended. Two while the call is hedged. */
@@ -27,7 +25,6 @@ export class PooledCall {
     this.startedAt = startedAt;
   }
 
-  /** Keeps the first answer that may be better at another node. */
   keep(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
     this.#kept ??= { kind, bytes: Buffer.from(bytes.subarray(start, end)) };
   }
@@ -37,7 +34,6 @@ export class PooledCall {
     this.request.onAnswer(kind, bytes, start, end);
   }
 
-  /** Ends the call when no node is left: with the answer that was kept, or else with the last failure. */
   giveUp(failure: Failure | undefined, cause?: UpstreamFailure): void {
     this.isDone = true;
     const kept = this.#kept;

@@ -1,4 +1,3 @@
-/** One node of a pool: its connections, its last observation, and the reasons not to use it. */
 import {
   Ejection,
   type Absence,
@@ -68,11 +67,10 @@ export class PooledNode implements Backend {
   readonly ejection: Ejection;
   /** Ejects the node after an answer that was proved to be wrong. Good answers do not end it. */
   readonly distrust: Ejection;
-  /** The reason why the node is not used. Undefined if it is usable. Set by `NodeHealth`. */
+  /** Undefined if the node is usable. Set by `NodeHealth`. */
   exclusionReason: ExclusionReason | undefined = "unprobed";
-  /** Time of the last change of `exclusionReason`, in milliseconds since 1970. Set by `NodeHealth`. */
+  /** Milliseconds since 1970. Set by `NodeHealth`. */
   excludedAt: number;
-  /** The reason before the last change. Set by `NodeHealth`. */
   previousExclusionReason: ExclusionReason | undefined;
   /** The last observation. It is kept while the node is unreachable. */
   observed: Observation | undefined;
@@ -88,9 +86,8 @@ export class PooledNode implements Backend {
    * chain of the pool has started again.
    */
   hasRestarted = false;
-  /** True after the first probe has succeeded or failed. */
   probed = false;
-  /** The failure of the last probe. Undefined if it succeeded. */
+  /** Undefined if the last probe succeeded. */
   failedProbe: ProbeFailed | undefined;
   /** Used for calls of the pool itself. */
   readonly probeClient: NodeClient;
@@ -99,7 +96,7 @@ export class PooledNode implements Backend {
   /** Called after each probe. Set by `NodeHealth`. */
   onProbed: () => void = () => {};
   #probing: Promise<void> | undefined;
-  /** The fault that the last probe found. Undefined if the probe succeeded, or was slow only a few times. */
+  /** Undefined if the last probe succeeded, or was slow only a few times. */
   #probeFault: "unreachable" | "bad_answer" | undefined;
   #slowProbes = 0;
   #answers = 0;
@@ -139,7 +136,6 @@ export class PooledNode implements Backend {
     return this.client.inFlight;
   }
 
-  /** The reason why the node is not used that does not depend on the other nodes. */
   get ownExclusionReason(): ExclusionReason | undefined {
     if (this.#probeFault !== undefined) return this.#probeFault;
     if (this.observed === undefined) return "unprobed";
@@ -148,24 +144,22 @@ export class PooledNode implements Backend {
     return this.#probesBackwards > 0 ? "finalized_backwards" : undefined;
   }
 
-  /** See `NodeTarget.head`. */
   get head(): Observation | undefined {
     return this.isEjected ? undefined : this.observed;
   }
 
-  /** Number of the oldest block whose state the node has. Undefined if it is not known. */
+  /** Undefined if it is not known. */
   get oldestState(): number | undefined {
     const { stateDepth, observed } = this;
     if (stateDepth === undefined || observed === undefined) return undefined;
     return Math.max(0, observed.best - stateDepth);
   }
 
-  /** Milliseconds since the last observed change of the node's head. */
   get headAgeMs(): number {
     return this.#clock.monotonic() - this.#headMovedAt;
   }
 
-  /** Details of `exclusionReason`: what the last probe found, or which failure ejected the node. */
+  /** Finding of the last probe, or the failure that ejected the node. */
   get absenceDetail(): string | undefined {
     const reason = this.exclusionReason;
     if (reason === "tripped") return this.ejection.absence?.reason;
@@ -173,7 +167,6 @@ export class PooledNode implements Backend {
     return isProbed ? this.failedProbe?.detail : undefined;
   }
 
-  /** Why the node is not used. Undefined if it is usable. */
   get absence(): Absence | undefined {
     const reason = this.exclusionReason;
     if (reason === undefined) return undefined;
@@ -185,13 +178,12 @@ export class PooledNode implements Backend {
     };
   }
 
-  /** Called when the node has answered a call. Returns true if that ends an ejection. */
+  /** Returns true if the answer ends an ejection. */
   succeeded(): boolean {
     this.#answers++;
     return this.ejection.succeeded();
   }
 
-  /** Joins a probe that is already running. */
   probe(): Promise<void> {
     this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
     return this.#probing;
@@ -216,7 +208,7 @@ export class PooledNode implements Backend {
     this.onProbed();
   }
 
-  /** Records a failed probe. A node that is only slow remains usable as long as it answers calls. */
+  /** A node that is only slow remains usable as long as it answers calls. */
   #missProbe(failed: ProbeFailed, answering: boolean): void {
     const { failure } = failed;
     this.failedProbe = failed;
@@ -265,7 +257,7 @@ export class PooledNode implements Backend {
   }
 }
 
-/** Returns true if the node is no longer the same. A value that was unknown before does not count as a change. */
+/** A value that was unknown before does not count as a change. */
 function isAnother(last: Observation, now: Observation): boolean {
   return (
     last.genesis !== now.genesis ||

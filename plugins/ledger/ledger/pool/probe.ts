@@ -9,10 +9,9 @@ import { NodeCall, type NodeClient } from "./node-call.ts";
 import { failures, type Failure } from "./failure.ts";
 import { isBusy, readSmallJson } from "./node-error.ts";
 
-/** The state that a node reported. Members are undefined if the node did not report them. */
+/** Members are undefined if the node did not report them. */
 export interface Observation {
   readonly genesis: string;
-  /** Block numbers. */
   readonly best: number;
   readonly bestHash: string | undefined;
   readonly finalized: number | undefined;
@@ -20,7 +19,6 @@ export interface Observation {
   readonly syncing: boolean;
   /** False if the node should have peers and has none. */
   readonly hasNeededPeers: boolean;
-  /** The answer to `system_version`. */
   readonly version: string | undefined;
   /** Name and version of the runtime at the best block. */
   readonly runtime: string | undefined;
@@ -40,10 +38,7 @@ export interface ProbeFailed {
 
 export type Reply = { readonly kind: "value"; readonly value: unknown } | ProbeFailed;
 
-/**
- * Never rejects. The calls are sent one after the other, so that a probe puts little load on the node.
- * `limit`: time limit of each call.
- */
+/** Never rejects. The calls are sent one by one, to put little load on the node. `limit`: time limit of each call. */
 export async function probe(client: NodeClient, limit: TimeLimit): Promise<ProbeResult> {
   const call = (method: string, params?: readonly unknown[]): Promise<Reply> =>
     ask(client, method, params, limit);
@@ -88,7 +83,7 @@ interface TimeLimit {
   readonly ms: number;
 }
 
-/** Calls a method. A node's error is a reply without a value, unless it means that the node is busy. */
+/** A node's error is a reply without a value, unless it means that the node is busy. */
 export async function ask(
   client: NodeClient,
   method: string,
@@ -156,7 +151,6 @@ function readRuntime(value: unknown): string | undefined {
   return `${String(value.specName)}/${value.specVersion}`;
 }
 
-/** Returns the block number of a header. Nodes write it in hexadecimal, with or without padding. */
 export function blockNumber(header: unknown): number | undefined {
   if (!isObject(header)) return undefined;
   const { number } = header;

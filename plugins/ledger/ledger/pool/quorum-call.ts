@@ -16,7 +16,7 @@ interface Vote {
   readonly bytes: Buffer;
 }
 
-/** Sends a request to one node that is not among `except`, and returns the node. Undefined if no node is left. */
+/** Undefined if no node outside `except` is left. */
 type AskNode = (request: NodeRequest, except: readonly PooledNode[]) => PooledNode | undefined;
 
 export class QuorumCall {
@@ -86,7 +86,7 @@ export class QuorumCall {
   }
 }
 
-/** The request to one of the nodes. It is not retried: the quorum decides which node is asked next. */
+/** Not retried, because the quorum decides which node is asked next. */
 class VoteRequest implements NodeRequest {
   readonly method: string;
   readonly params: string;

@@ -13,8 +13,8 @@ import { ask } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
 /**
- * Number of blocks by which a finalized head may be higher than the best block of the other nodes. A node that reports
- * more is not believed, because a head that is too high could not be reached by any other node.
+ * A finalized head may be this number of blocks above the best block of the other nodes. A node that reports more is
+ * not believed, because no other node could reach a head that is too high.
  */
 const maxAhead = 16;
 /** A reference that finalizes blocks may be this number of blocks behind another node. */
@@ -30,7 +30,6 @@ const withdrawMs = 60_000;
 
 export interface ReferenceDeps {
   readonly nodes: readonly PooledNode[];
-  /** The nodes that may be used. */
   readonly callable: () => readonly PooledNode[];
   readonly probe: () => Promise<void>;
   readonly floor: Floor;
@@ -48,12 +47,10 @@ export class Reference implements ReferenceNode {
   #state: State;
   /** The highest finalized block of the reference whose hash is known. */
   #known: FinalizedBlock | undefined;
-  /** A node whose chain is being compared with `#known`. */
   #confirming: PooledNode | undefined;
   /** Monotonic times. Undefined while the reference is not behind, and while a usable node has reached the floor. */
   #behindSince: number | undefined;
   #unreachedSince: number | undefined;
-  /** The finalized block of the reference at the last review. */
   #reviewed = -1;
   readonly #avoidUntil = new Map<PooledNode, number>();
   readonly #listeners = new Set<() => void>();
@@ -77,7 +74,6 @@ export class Reference implements ReferenceNode {
     return this.#deps.nodes.length > 1 ? this.#deps.floor.height : undefined;
   }
 
-  /** Returns the number of a finalized block. Undefined if it is not known. */
   numberOf(hash: string): number | undefined {
     return this.#known?.hash === hash ? this.#known.number : undefined;
   }
@@ -133,7 +129,6 @@ export class Reference implements ReferenceNode {
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
-  /** Called when the nodes have been compared. */
   review(): void {
     this.#reviewFloor();
     if (this.#state.kind === "choosing") return this.#choose();
@@ -145,7 +140,6 @@ export class Reference implements ReferenceNode {
     if (this.#isBehind(node, callable)) this.#leave(node, "it finalizes no blocks");
   }
 
-  /** Called when the chain of the nodes has started again. */
   reset(): void {
     this.#deps.floor.reset();
     this.#known = undefined;
@@ -185,7 +179,6 @@ export class Reference implements ReferenceNode {
     return now - (this.#behindSince ?? now) >= behindMs;
   }
 
-  /** Chooses the best node that has reached the floor, if there is one. */
   #choose(): void {
     const state = this.#state;
     if (state.kind !== "choosing" || this.#confirming !== undefined) return;

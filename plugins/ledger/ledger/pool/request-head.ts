@@ -1,8 +1,5 @@
-/** The constant part of the requests to an `http://` or `https://` node. */
-
 /**
- * Returns the request head except `Content-Length`. It keeps the path and query. `user:password@` becomes Basic
- * authentication (RFC 7617, UTF-8).
+ * Returns the request head except `Content-Length`. `user:password@` becomes Basic authentication (RFC 7617, UTF-8).
  */
 export function requestHead(url: URL): string {
   const lines = [
@@ -17,13 +14,11 @@ export function requestHead(url: URL): string {
   return `${lines.join("\r\n")}\r\n`;
 }
 
-/** Returns `base64(user:password)`. Undefined if the URL has no credentials. */
 export function basicCredentials(url: URL): string | undefined {
   if (url.username === "" && url.password === "") return undefined;
   return Buffer.from(`${decode(url.username)}:${decode(url.password)}`).toString("base64");
 }
 
-/** A text with an invalid `%` is returned unchanged. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -1,4 +1,3 @@
-/** Splits the answer of a node: finds the position of its `result` or `error` without parsing the value. */
 import { isUtf8 } from "node:buffer";
 import {
   malformed,
@@ -21,9 +20,8 @@ export interface SplitResponse {
 }
 
 /**
- * Splits a response object, which may be surrounded by white space only. Undefined if the bytes are not a response: not
- * JSON, not UTF-8, neither or both of result and error, or an error that is not an object. `error: null` counts as
- * absent.
+ * Undefined if the bytes are not a response: not JSON, not UTF-8, neither or both of result and error, or an error that
+ * is not an object. `error: null` counts as absent.
  */
 export function splitResponse(
   bytes: Buffer,
@@ -38,9 +36,8 @@ export function splitResponse(
 }
 
 /**
- * Splits an array of responses and returns them in its order. A single object, which answers a batch that was refused
- * as a whole, is returned as a list of one. Undefined if the bytes are not JSON or not UTF-8, or an element is not a
- * response.
+ * A single object, which answers a batch that was refused as a whole, is returned as a list of one. Undefined if the
+ * bytes are not JSON or not UTF-8, or an element is not a response.
  */
 export function splitBatch(
   bytes: Buffer,
@@ -83,10 +80,7 @@ class ResponseReader {
   #id = -1;
   #isValid = false;
 
-  /**
-   * Returns the index after the object that starts at `i`, or `malformed` if it is not an object. `depth`: number of
-   * arrays around it.
-   */
+  /** Returns the index after the object, or `malformed` if it is not one. `depth`: number of arrays around it. */
   read(bytes: Buffer, i: number, end: number, depth: number): number {
     this.#kind = undefined;
     this.#id = -1;
@@ -94,7 +88,6 @@ class ResponseReader {
     return readMembers(bytes, i, end, depth, "trusted", ResponseReader.#member, this);
   }
 
-  /** Undefined if the object is not a response. */
   response(): SplitResponse | undefined {
     if (!this.#isValid || this.#kind === undefined) return undefined;
     return { kind: this.#kind, start: this.#start, end: this.#end, id: this.#id };
@@ -134,7 +127,6 @@ class ResponseReader {
   }
 }
 
-/** Returns a non-negative safe integer that is written without sign, fraction or exponent; else -1. */
 function readInteger(bytes: Buffer, start: number, end: number): number {
   if (end - start > 15) return -1;
   let value = 0;

@@ -13,14 +13,12 @@ const smallKey = "0x3a65787472696e7369635f696e646578";
 
 export class StateDepths {
   readonly #timer: Disposable;
-  /** The nodes that were measured, or are being measured, since the timer last fired. */
   readonly #measured = new Set<PooledNode>();
 
   constructor(clock: Clock) {
     this.#timer = clock.every(remeasureMs, () => this.#measured.clear());
   }
 
-  /** Measures a usable node once per hour. */
   probed(node: PooledNode): void {
     const head = node.observed?.finalized;
     if (node.isEjected || head === undefined || this.#measured.has(node)) return;
@@ -42,10 +40,7 @@ export class StateDepths {
   }
 }
 
-/**
- * Returns the number of the oldest block up to `head` whose state the node has, by a binary search. Undefined if the
- * node failed to answer, or does not even have the state at `head`.
- */
+/** Uses a binary search up to `head`. Undefined if the node failed to answer, or lacks even the state at `head`. */
 async function findOldestState(client: NodeClient, head: number): Promise<number | undefined> {
   const hasFirst = await hasState(client, Math.min(1, head));
   if (hasFirst === undefined) return undefined;

@@ -1,6 +1,5 @@
 /**
- * A WebSocket client for one node. One connection carries all calls concurrently; answers are matched by id. The client
- * connects at once and reconnects whenever the connection is lost.
+ * One connection to a node carries all calls. It is opened again whenever it is lost.
  *
  * An answer arrives as a whole, so a call has `headersMs + idleMs` in total. A message larger than `answerBytes` cannot
  * be matched to its call, so it ends the connection.
@@ -12,7 +11,7 @@ import { failures, type Failure } from "./failure.ts";
 import type { ClientOptions } from "./http-client.ts";
 import { isJson, NodeConnection } from "./node-connection.ts";
 
-/** Maximum number of calls in flight. A node processes the calls of one connection concurrently. */
+/** A node processes the calls of one connection concurrently. */
 const maxCalls = 1024;
 /** Maximum size of requests that are buffered because the node does not read them. */
 const maxUnsentBytes = 16 * 1024 * 1024;
@@ -28,10 +27,8 @@ export class WsClient implements NodeClient {
   #state: State = "waiting";
   #closed = false;
   #connection: NodeConnection | undefined;
-  /** Number of consecutive connections without an answer. */
   #failedConnections = 0;
   #reconnect: Disposable | undefined;
-  /** System error code of the last failed connection. */
   #errno: string | undefined;
 
   constructor(options: ClientOptions) {
@@ -104,7 +101,6 @@ export class WsClient implements NodeClient {
     this.#reconnect = this.#clock.after(delayMs, () => this.#connect());
   }
 
-  /** Resolves when the socket has closed. */
   #lose(failure: Failure): Promise<void> | undefined {
     const connection = this.#connection;
     this.#state = "waiting";

@@ -40,7 +40,6 @@ export function isSubmission(name: string): boolean {
   return name === submitMethod || known.some((method) => method.name === name);
 }
 
-/** Returns the methods of a deployment. The option `methods` removes them or changes their prices. */
 export function createSubmissionMethods(
   changes: PoolConfig["methods"],
 ): PricedMethods<SubmissionMethod> {

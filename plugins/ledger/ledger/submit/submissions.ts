@@ -19,7 +19,6 @@ import { createSubmissionMethods } from "./submission-methods.ts";
 /** Maximum number of submissions per connection. A node broadcasts at most 16 extrinsics for one connection. */
 const maxPerLink = 16;
 const maxLinks = 16;
-/** Notifications of an extrinsic are short. */
 const messageBytes = 1_048_576;
 /** Maximum number of notifications that wait for `start`. A node sends a few per extrinsic. */
 const maxWaiting = 64;
@@ -110,7 +109,6 @@ export class Submissions implements LedgerSubmissions {
   }
 }
 
-/** The id of a broadcast as JSON text. */
 const broadcastForm = /^"[^"\\]{1,128}"$/;
 
 /** `answer`: anything but the id of a submission. The node answers `null` if it broadcasts too many extrinsics. */
