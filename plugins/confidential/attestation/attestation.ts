@@ -1,6 +1,6 @@
 /**
- * The service `attestation`: one provider per source, opened at the first use. This measured code restricts the report
- * data that callers can bind into a quote, so that a quote cannot be mistaken for one of a session's keyset.
+ * One provider per source, opened at the first use. This measured code restricts the report data that callers can bind
+ * into a quote, so that a quote cannot be mistaken for one of a session's keyset.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
@@ -27,14 +27,12 @@ import { simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
 declare module "sluice-gateway/services" {
   interface Attestation {
-    /**
-     * Returns the provider, for keysets (`createEnclaveIdentity`). If it returns a fault, the next call tries again.
-     */
+    /** For keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
     provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
   }
 }
 
-/** The section `collateral` after validation: sources of collateral for verifiers. */
+/** The section `collateral` after validation. */
 export interface Options {
   readonly collateral: { readonly pccs?: string; readonly file?: string; readonly kds?: string };
 }

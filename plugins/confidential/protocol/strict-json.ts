@@ -1,8 +1,7 @@
 /**
- * Reads untrusted JSON so that every other reader sees the same value in it. The text must be UTF-8 without a byte
- * order mark, and an object must not have duplicate names (JSON.parse keeps the last one, other readers keep the
- * first). The depth and the number of parts are limited before anything is built from the text (decisions.md section
- * 13).
+ * Reads untrusted JSON so that every other reader sees the same value in it: UTF-8 without a byte order mark, and no
+ * duplicate names (JSON.parse keeps the last one, other readers keep the first). The depth and the number of parts are
+ * limited before anything is built from the text (decisions.md section 13).
  */
 import {
   isObject,
@@ -16,7 +15,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Returns the object that the bytes contain. Undefined for any other value, and for text that is not strict JSON. */
+/** Undefined for anything other than an object, and for text that is not strict JSON. */
 export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject | undefined {
   if (bytes.length > maxBytes) return undefined;
   try {
@@ -25,17 +24,16 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
     const value = parseBoundedJson(text);
     return isObject(value) ? value : undefined;
   } catch {
-    // The bytes are not UTF-8 or not JSON.
     return undefined;
   }
 }
 
-/** Returns true for a whole number of at least 0 that JSON represents exactly. */
+/** A whole number of at least 0 that JSON represents exactly. */
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** Returns true if an object of a valid JSON text has duplicate names. For any other text the result is unspecified. */
+/** `text`: valid JSON. For any other text the result is unspecified. */
 function repeatsName(text: string): boolean {
   /** The names seen so far of each enclosing value. Undefined before the first one, and for an array. */
   const open: (Set<string> | undefined)[] = [];
@@ -60,7 +58,7 @@ function repeatsName(text: string): boolean {
   return false;
 }
 
-/** Returns the value of a JSON string. `string`: the string with its quotes. Throws if it is not a valid string. */
+/** `string`: a JSON string with its quotes. Throws if it is not valid. */
 function nameIn(string: string): string {
   // JSON.parse returns a string for a text that begins with a quote.
   return string.includes("\\") ? (JSON.parse(string) as string) : string.slice(1, -1);
