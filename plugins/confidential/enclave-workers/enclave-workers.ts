@@ -1,4 +1,3 @@
-/** Adds the kind `enclave` to the service `networks`, and offers what the relay needs to reach the enclaves. */
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import type { OpenNetwork, ListedWorker, NetworkConfig, Transport } from "sluice-gateway/services";
 import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
@@ -12,11 +11,11 @@ import { policyOf, type PolicyFor } from "./policy.ts";
 import { EnclaveRoute } from "./route.ts";
 
 export interface EnclaveWorkers {
-  /** The evidence policies of the networks of kind `enclave`, by name of the network. */
+  /** The evidence policies, by name of the network. */
   readonly policies: ReadonlyMap<string, VerificationPolicy>;
-  /** The state about enclaves. It outlives a reload. */
+  /** The state outlives a reload. */
   readonly state: EnclaveState;
-  /** Opens a session with a worker of a network of kind `enclave`. `helloBytes`: the `hello` frame as received. */
+  /** `helloBytes`: the `hello` frame as received. */
   openStream(
     network: OpenNetwork,
     helloBytes: Uint8Array,
@@ -35,7 +34,6 @@ export function openEnclaveWorkers(
   host.use("networks").addKind("enclave", {
     workerProtocols: ["http:", "https:", "ws:", "wss:"],
     statusUrl({ url }) {
-      // Without a status document of its own, the network is the single worker at its URL.
       const status = new URL("/status", url);
       status.protocol = status.protocol.replace("ws", "http");
       return status.href;
@@ -50,7 +48,7 @@ export function openEnclaveWorkers(
   return { policies, state, openStream };
 }
 
-/** The transport of networks whose workers decrypt the encrypted stream in their own enclaves. */
+/** For networks whose workers decrypt the encrypted stream in their own enclaves. */
 class EnclaveTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #policyFor: PolicyFor;

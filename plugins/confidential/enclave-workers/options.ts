@@ -1,11 +1,10 @@
-/** The evidence policies of the networks of kind `enclave` in pipeline.yaml. */
 import type { GatewayInfo, Host, SectionFault } from "sluice-gateway/plugin";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
 import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
 import { snpPolicyOf, type SevSnpMember } from "../protocol/sev-snp-policy.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 
-/** An entry of the section `networks` after validation. Undefined members could not be read. */
+/** After validation. Undefined members could not be read. */
 interface Entry {
   readonly kind?: string;
   readonly url?: string;
@@ -27,7 +26,7 @@ interface EvidenceEntry {
   readonly sev_snp?: SevSnpMember;
 }
 
-/** Returns the evidence policies of the enabled networks of a kind, by name of the network. */
+/** Returns the policies of the enabled networks of a kind, by name of the network. */
 export function evidencePolicies(
   { networks }: Options,
   kind = "enclave",
@@ -56,7 +55,7 @@ function evidencePolicy(entry: EvidenceEntry): VerificationPolicy {
   };
 }
 
-/** Checks rules that the schema cannot express. */
+/** Rules that the schema cannot express. */
 export function evidenceFaults(
   options: Options,
   deployment: Pick<Host, "environment"> & Pick<GatewayInfo, "variable">,

@@ -1,4 +1,3 @@
-/** The schema of the member `evidence`, which networks of kind `enclave` have. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 const hexDigest = { type: "string", pattern: "^[0-9a-f]{64,96}$" };
@@ -50,7 +49,7 @@ const sevSnpSchema: JsonSchema = {
   },
 };
 
-/** Evidence policy of an enclave network: confidential-stream.md section 3.5. */
+/** The evidence policy of an enclave network: confidential-stream.md section 3.5. */
 export const evidenceSchema: JsonSchema = {
   type: "object",
   description:

@@ -1,22 +1,20 @@
-/** An answer in one piece, put together from the deltas of an enclave. */
+/** Builds a whole answer from the deltas of an enclave. */
 import type { ToolCall, WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A call whose pieces are arriving. */
 type OpenCall = { -readonly [Member in keyof ToolCall]: ToolCall[Member] };
 
-/** Maximum size of an answer in characters. */
+/** Maximum size of an answer. */
 const maxChars = 16 * 1024 * 1024;
 /** Size of a list entry in addition to its texts. */
 const entryChars = 64;
 
-/** The text of a delta. It also counts as produced by the model. */
+/** Text that counts as produced by the model. */
 interface DeltaText {
   readonly content: string;
   readonly reasoning: string;
-  /** The names and arguments of calls of tools. */
   readonly called: string;
 }
 
@@ -38,7 +36,7 @@ export function addDelta(
   produced.reasoningBytes += Buffer.byteLength(reasoning);
 }
 
-/** Returns a choice of OpenAI's API. `delta`, `logprobs`: JSON. */
+/** `delta`, `logprobs`: JSON. */
 export function choiceOf(delta: string, finishReason: string | null, logprobs?: string): Buffer {
   const finish = JSON.stringify(finishReason);
   const more = logprobs === undefined ? "" : `"logprobs":${logprobs},`;
@@ -98,7 +96,6 @@ export class MessageBuilder {
   }
 }
 
-/** Returns the entries of the list `logprobs.content`, which the enclave adds to a delta. */
 function logprobsOf({ logprobs }: Json): readonly unknown[] {
   const entries = isObject(logprobs) ? logprobs["content"] : undefined;
   return Array.isArray(entries) ? entries : [];
@@ -111,7 +108,7 @@ interface CallPiece {
   readonly text: string;
 }
 
-/** Entries that are not calls are skipped. One without an index has the index of its place. */
+/** Entries that are not calls are skipped. */
 function callsOf({ tool_calls: list }: Json): readonly CallPiece[] {
   if (!Array.isArray(list)) return [];
   return list.flatMap((one: unknown, place) => {

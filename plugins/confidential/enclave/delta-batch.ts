@@ -10,24 +10,22 @@ import { partsOf, PendingDelta } from "./delta-parts.ts";
 
 export interface DeltaBatch {
   /**
-   * Adds a delta in OpenAI's format. `logprobs`: entries of the list `logprobs.content` of its choice. They are sent as
-   * a member of the delta.
+   * `delta`: in OpenAI's format. `logprobs`: entries of the list `logprobs.content` of its choice, which are sent as a
+   * member of the delta.
    */
   add(delta: JsonObject, logprobs?: readonly unknown[]): void;
   /** Sends the queued text, even after `hold`. */
   flush(): void;
-  /** Stops sending until `release` is called. */
   hold(): void;
   release(): void;
   /** Discards the queued text. */
   close(): void;
 }
 
-/** Maximum duration of a batch, and its maximum number of tokens (confidential-stream.md, 1.2). */
+/** confidential-stream.md, 1.2. */
 const batchMs = 40;
 const batchTokens = 8;
 
-/** `send`: sends the plaintext of one chunk. */
 export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void): DeltaBatch {
   const pending = new PendingDelta();
   let tokens = 0;

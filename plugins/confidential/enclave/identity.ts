@@ -1,6 +1,6 @@
 /**
- * The identity of an enclave: a keyset, whose private keys are created here and never leave the process's memory, and
- * the evidence that binds it. It is replaced long before it expires, so that every session has enough time.
+ * A keyset, whose private keys are created here and never leave the process's memory, and the evidence that binds it.
+ * It is replaced long before it expires, so that every session has enough time.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { EvidenceProvider } from "../evidence/provider.ts";
@@ -23,14 +23,13 @@ import { createTokenBucket } from "./token-bucket.ts";
 export interface IdentityDeps {
   readonly net: string;
   readonly role: Role;
-  /** The models that this code claims to serve. */
   readonly models?: Keyset["models"];
   readonly provider: EvidenceProvider;
   readonly clock: Clock;
   readonly log?: Log;
 }
 
-/** A keyset with its private keys and evidence. A session uses the same keyset from its start to its end. */
+/** A session uses the same keyset from its start to its end. */
 export interface EnclaveKeyset {
   /** The exact bytes that the evidence binds. */
   readonly keyset: Bytes;
@@ -38,15 +37,12 @@ export interface EnclaveKeyset {
   readonly digest: string;
   /** Seconds since 1970. */
   readonly notAfter: number;
-  /** Signs handshakes. */
   readonly hs: Signer;
-  /** Signs usage reports. */
   readonly ur: Signer;
-  /** Evidence for all clients, which does not bind a nonce. */
+  /** Does not bind a nonce, so it is for all clients. */
   readonly evidence: AttestationEvidence;
-  /** `sha256:<hex>`. */
   readonly evidenceDigest: string;
-  /** Returns the number of the next report. Each call returns a new number, starting at 1. */
+  /** The number of the next report. Each call returns a new number, starting at 1. */
   ctr(): number;
 }
 
@@ -54,9 +50,9 @@ export interface EnclaveIdentity {
   readonly net: string;
   readonly role: Role;
   readonly provider: EvidenceProvider;
-  /** Resolves when the first attempt to create a keyset has succeeded or failed. */
+  /** Resolves when the first attempt to create a keyset has ended. */
   readonly ready: Promise<void>;
-  /** Returns the keyset for new sessions, or a fault while there is no evidence. */
+  /** Returns a fault while there is no evidence. */
   current(): EnclaveKeyset | Fault;
   /**
    * Creates evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds, so the
@@ -67,19 +63,18 @@ export interface EnclaveIdentity {
     nonce: Uint8Array,
     signal: AbortSignal,
   ): Promise<AttestationEvidence | Fault>;
-  /** Stops the creation of keysets. */
   close(): void;
 }
 
-/** Time between keysets. A session that starts just before a new keyset still has half of the keyset's validity. */
+/** A session that starts just before a new keyset still has half of the keyset's validity. */
 const renewMs = (keysetSeconds * 1000) / 2;
 const retryMs = 10_000;
 const quoteMs = 20_000;
-/** Rate limit of quotes for nonces: a burst, then half of the rate at which a TDX platform creates quotes. */
+/** A burst, then half of the rate at which a TDX platform creates quotes. */
 const quoteBurst = 32;
 const quoteEveryMs = 100;
 
-/** Starts to create the first keyset. `ready` never rejects. */
+/** `ready` never rejects. */
 export function createEnclaveIdentity(deps: IdentityDeps): EnclaveIdentity {
   const { net, role, provider, clock, log } = deps;
   const closing = new AbortController();

@@ -1,4 +1,6 @@
-/** One request over a verified session. Its answer is passed on as it is decrypted, and its bill is checked at the end. */
+/**
+ * One request over a verified session. Its answer is passed on as it is decrypted, and its bill is checked at the end.
+ */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import {
   createPrice,
@@ -23,7 +25,7 @@ import { billFault, priceText } from "./bill.ts";
 import type { ReservedSession, SealedSessions } from "./sealed-sessions.ts";
 import { failedCheckOf, isVerdict, verifiedHeader } from "./verification.ts";
 
-/** Codes of an enclave's error that every other enclave would repeat. */
+/** Codes that every other enclave would repeat. */
 const requestErrors: ReadonlySet<string | undefined> = new Set([
   "INVALID_REQUEST",
   "LIMIT_EXCEEDED",
@@ -109,7 +111,6 @@ export class SealedAttempt implements RunningAttempt {
       this.#sessions.release(reserved);
     } catch (error) {
       void reserved.session.close();
-      // It was cancelled before it started.
       if (error === this.#cancel.signal.reason) return this.#fail({ cause: { kind: "closed" } });
       if (!(error instanceof ConfidentialError)) throw error;
       const refused = refusalOf(error);
@@ -133,7 +134,6 @@ export class SealedAttempt implements RunningAttempt {
     }
   }
 
-  /** Passes the deltas on. Returns at the end of the answer, or when it is cancelled. */
   async #forward(answer: Answer): Promise<void> {
     const { request, network } = this.#call;
     const { idleMs, answerMs } = network.config;
@@ -153,7 +153,7 @@ export class SealedAttempt implements RunningAttempt {
     }
   }
 
-  /** Ends an answer that is late, and asks for its bill. */
+  /** A late answer is ended and asked for its bill. */
   #limit(ms: number, kind: "answerTimeout" | "idleTimeout"): Disposable {
     return this.#sessions.deps.clock.after(ms, () => {
       this.#fail({ cause: { kind } });
@@ -254,7 +254,6 @@ function failureToOpen(error: ConfidentialError): AttemptFailure {
 
 const refusals = { UNAUTHORIZED: 401, INSUFFICIENT_BALANCE: 402, RATE_LIMITED: 429 } as const;
 
-/** Returns the failure if the gateway has refused the API key, its balance or its rate. */
 function refusalOf({ code, retryAfterSeconds }: ConfidentialError): AttemptFailure | undefined {
   if (code !== "UNAUTHORIZED" && code !== "INSUFFICIENT_BALANCE" && code !== "RATE_LIMITED") {
     return undefined;

@@ -1,10 +1,9 @@
-/** Checks a price before a request is sent, and the bill after it. */
 import { isObject, stableJson } from "sluice-gateway/internal/toolkit";
 import { parseDecimal, productHalfUp } from "sluice-gateway/services";
 import type { FinalAnswer, Session } from "../client/client.ts";
 import { readOffer } from "../client/cost.ts";
 
-/** Returns the price of a token in words. `offer`: parsed JSON. */
+/** `offer`: parsed JSON. */
 export function priceText(offer: unknown): string {
   if (!isObject(offer)) return "unknown";
   const { coefficient, pricePerTokenNano, classes } = offer;
@@ -34,8 +33,8 @@ function exact(price: string, count: number): bigint {
 }
 
 /**
- * Returns the check that a bill has failed, and why. A bill is right if the enclave has signed its counts, its price is
- * the one that was offered in this session, and its amount is counts × price × rate.
+ * Returns why the bill is wrong. It is right if the enclave has signed its counts, its price is the one that was
+ * offered in this session, and its amount is counts × price × rate.
  */
 export function billFault(
   final: FinalAnswer,

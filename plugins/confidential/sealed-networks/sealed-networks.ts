@@ -1,4 +1,3 @@
-/** Adds the kind `sealed` to the service `networks`, and reports what has been verified and billed. */
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import { createClientMemory } from "../client/client.ts";
 import { readCatalogue } from "./catalogue.ts";
@@ -9,17 +8,16 @@ import type { Verification } from "./verification.ts";
 
 /** Time that `verify` waits for the list of models. */
 const listMs = 8_000;
-/** Maximum number of requests that are remembered. */
 const maxRequests = 50;
 
 export interface SealedNetworks {
   /** The last result for each model that was verified. */
   verifications(): readonly Verification[];
-  /** The last requests, the newest first. */
+  /** The newest request is first. */
   requests(): readonly RequestRecord[];
-  /** Why the list of models could not be read the last time. Undefined if it was read. */
+  /** Undefined if the list of models was read the last time. */
   readonly listFault: string | undefined;
-  /** Verifies the enclave of a model now. Default: the first model. Undefined if no gateway lists it with evidence. */
+  /** Default: the first model. Undefined if no gateway lists the model with evidence. */
   verify(model?: string): Promise<Verification | undefined>;
 }
 
@@ -35,7 +33,7 @@ export function openSealedNetworks(
     () => ({
       memory: createClientMemory(),
       requests: [] as RequestRecord[],
-      /** The open routes by network and model. */
+      /** By network and model. */
       routes: new Map<string, SealedRoute>(),
     }),
     () => undefined,

@@ -1,13 +1,11 @@
-/** The sessions of a model of a gateway, as requests use them. */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { ClientMemory, Session } from "../client/client.ts";
 import type { Verification } from "./verification.ts";
 
-/** An answered or failed request, without its content. */
+/** The record of an answered or failed request does not have its content. */
 export interface RequestRecord {
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** URL of the gateway that has served it. */
   readonly gateway: string;
   readonly model: string;
   readonly promptTokens: number;
@@ -15,7 +13,7 @@ export interface RequestRecord {
   readonly price: string;
   /** Price of one native token in USD, as in the bill. */
   readonly rate: string | undefined;
-  /** The charge in milli-CU, as the gateway states it. Undefined without a bill. */
+  /** As the gateway states it. Undefined without a bill. */
   readonly billedMilliCu: number | undefined;
   /** The check that the answer or its bill has failed, and why. Undefined if all passed. */
   readonly failedCheck: string | undefined;
@@ -37,7 +35,6 @@ export interface ReservedSession {
   readonly verification: Verification;
 }
 
-/** Opens the sessions of requests. */
 export interface SealedSessions {
   readonly deps: SealedDeps;
   /** Returns an idle session, or a new one. Rejects with a ConfidentialError if it cannot be opened. */

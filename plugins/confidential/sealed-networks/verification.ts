@@ -1,7 +1,6 @@
-/** The checks of the enclave that answers for a model, for people and for programs. */
 import type { Check, ConfidentialError, Session, VerificationReport } from "../client/client.ts";
 
-/** The result of the last verification of a model's enclave. Times are in milliseconds since 1970. */
+/** Times are in milliseconds since 1970. */
 export interface Verification {
   /** URL of the gateway that offers the model. */
   readonly gateway: string;
@@ -50,7 +49,7 @@ export function verificationOf(
   };
 }
 
-/** Returns what evidence says, whether or not it is accepted. */
+/** The evidence may have been refused. */
 export function factsOf(
   evidence: VerificationReport | undefined,
 ): Pick<Verification, "image" | "machine" | "firmware"> {
@@ -62,7 +61,6 @@ export function factsOf(
   };
 }
 
-/** Returns the time at which the session or its evidence expires, in milliseconds since 1970. */
 export function validUntil({
   expiresAt,
   evidence,
@@ -70,7 +68,7 @@ export function validUntil({
   return Math.min(expiresAt, evidence.validUntil ?? Infinity);
 }
 
-/** Returns the check that failed, and why. `error`: why a session could not be opened. */
+/** `error`: why a session could not be opened. */
 export function failedCheckOf({ checks = [], code, message }: ConfidentialError): string {
   const failed = checks.filter(({ result }) => result === "fail");
   // This check also fails if simulated evidence is accepted, so another one is the reason if there is one.
@@ -78,7 +76,7 @@ export function failedCheckOf({ checks = [], code, message }: ConfidentialError)
   return name === undefined ? `${code}: ${message}` : `${name}: ${why ?? message}`;
 }
 
-/** Returns false if the gateway has refused for a reason that says nothing about the enclave. */
+/** A refusal for a transient reason says nothing about the enclave. */
 export function isVerdict({ code }: ConfidentialError): boolean {
   return !transient.has(code);
 }
@@ -95,7 +93,7 @@ const transient: ReadonlySet<ConfidentialError["code"]> = new Set([
   "TIMEOUT",
 ]);
 
-/** Returns the value of the header `X-Sluice-Verified`: the enclave, and the checks that passed or were skipped. */
+/** The value of the header `X-Sluice-Verified`. */
 export function verifiedHeader({ assurance, image, keyset, checks }: Verification): string {
   const names = (wanted: Check["result"]): string =>
     checks.flatMap(({ name, result }) => (result === wanted ? name : [])).join(" ");

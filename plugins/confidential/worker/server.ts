@@ -1,6 +1,6 @@
 /**
- * The listener of a worker: sessions at `/cstream/1` for gateways with the worker's token, and the public documents
- * `/status` and `/healthz`.
+ * Serves sessions at `/cstream/1` for gateways with the worker's token, and the public documents `/status` and
+ * `/healthz`.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
@@ -24,14 +24,12 @@ export interface WorkerServerOptions extends EnclaveSessionDeps {
   readonly host: string;
   /** 0 selects a free port. */
   readonly port: number;
-  /** Bearer token that a session requires. If undefined, anyone can open a session. */
+  /** Bearer token. If undefined, anyone can open a session. */
   readonly token: string | undefined;
-  /** Returns the document of `GET /status`. */
   readonly status: (state: ServerState) => object;
 }
 
 export interface ServerState {
-  /** Models that are answering a request. */
   readonly answering: ReadonlySet<string>;
   readonly isDraining: boolean;
 }
@@ -40,8 +38,8 @@ export interface WorkerServer {
   /** `host:port`, IPv6 in brackets. */
   readonly authority: string;
   /**
-   * Refuses new sessions and waits until the open ones end. Those that are still open after `ms` are terminated.
-   * Resolves when all have ended and the port is free.
+   * Refuses new sessions and waits until the open ones end. After `ms`, the others are terminated. Resolves when all
+   * have ended and the port is free.
    */
   stop(ms: number): Promise<void>;
 }
@@ -75,7 +73,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
     const busy = Array.from(open, ({ answering }) => answering);
     return { answering: new Set(busy.filter((model) => model !== undefined)), isDraining };
   };
-  /** Runs a callback; an exception closes the connection, not the process. */
+  /** An exception closes the connection, not the process. */
   const closeOnError = (socket: Socket, run: () => void): void =>
     runGuarded(run, (error) => {
       options.log.error({ err: error }, "a connection to the worker failed");
@@ -151,7 +149,6 @@ function send(response: ServerResponse, code: number, document: object): void {
     .end(JSON.stringify(document));
 }
 
-/** Returns the status for a refused upgrade. Undefined if the request may be upgraded. */
 function upgradeRefusal(
   { method, url, headers }: IncomingMessage,
   expected: Buffer | undefined,
@@ -166,7 +163,7 @@ function upgradeRefusal(
   return offered?.includes(workerSubprotocol) === true ? undefined : "400 Bad Request";
 }
 
-/** Returns a digest of fixed length, with which tokens of any length can be compared in constant time. */
+/** Tokens of any length can be compared by their digests in constant time. */
 function digestOf(text: string | undefined): Buffer {
   return createHash("sha256")
     .update(text ?? "")
@@ -174,9 +171,9 @@ function digestOf(text: string | undefined): Buffer {
 }
 
 function refuse(socket: Socket, status: string): void {
-  // The client may have already closed the socket. The error does not matter.
+  // The client may have already closed the socket.
   socket.on("error", () => {});
-  // Closes the socket even if the client keeps its own side open.
+  // The client may keep its own side open.
   socket.once("finish", () => socket.destroySoon());
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }
