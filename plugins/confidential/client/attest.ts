@@ -23,7 +23,7 @@ import { maxTextBytes } from "../protocol/limits.ts";
 import { fetchJson } from "./fetch-json.ts";
 import type { Settings } from "./options.ts";
 
-/** Sends `hello` and verifies the answer. Returns and rejects like `openSession`. */
+/** Returns and rejects like `openSession`. */
 export async function attest(
   progress: HandshakeProgress,
   ephemeral: Ephemeral,
@@ -97,10 +97,7 @@ async function checkHandshake(
   return attested;
 }
 
-/**
- * Compares the offered coefficient with the maximum. The offer is not binding (the signed report is), but a session is
- * not opened if the offer is already too high.
- */
+/** The offer is not binding (the signed report is), but a session is not opened if the offer is already too high. */
 function checkOffer(progress: HandshakeProgress, { offer }: AttestationFrame): void {
   const { maxCoefficient } = progress.settings;
   const coefficient = isObject(offer) ? offer["coefficient"] : undefined;
@@ -140,7 +137,6 @@ async function checkEvidence(
 interface ResolvedEvidence {
   /** Parsed JSON, not verified yet. */
   readonly evidence: unknown;
-  /** `sha256:<hex>` */
   readonly digest: string;
 }
 

@@ -1,8 +1,7 @@
-/** The clock and the timers of the client. */
 export interface ClientClock {
-  /** Returns the time in milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   now(): number;
-  /** Runs the task once after `ms` milliseconds. Returns a function that cancels it. */
+  /** Returns a function that cancels the task. */
   after(ms: number, task: () => void): () => void;
 }
 

@@ -1,5 +1,3 @@
-/** The settings with which programs use `sluice connect`. */
-
 export interface LocalGateway {
   /** Such as http://127.0.0.1:8117. */
   readonly url: string;
@@ -7,7 +5,7 @@ export interface LocalGateway {
   readonly model: string;
 }
 
-/** Returns the settings for each program: the text of a file, or shell commands. */
+/** For each program: the text of a file, or shell commands. */
 export const clientSettings = {
   codex: ({ url, key, model }: LocalGateway) => `# ~/.codex/config.toml
 model = ${JSON.stringify(model)}
@@ -42,7 +40,6 @@ ANTHROPIC_AUTH_TOKEN=${quoted(key)}
 SLUICE_MODEL=${quoted(model)}`,
 } as const;
 
-/** Quotes a text for a POSIX shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

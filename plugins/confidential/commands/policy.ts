@@ -1,7 +1,4 @@
-/**
- * `sluice policy sign`: signs the policy document of the encrypted stream, on another machine than the gateway that
- * serves it.
- */
+/** `sluice policy sign` runs on another machine than the gateway that serves the signed document. */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import {
@@ -35,7 +32,7 @@ function refuse(context: CommandContext, why: string): 1 {
   return 1;
 }
 
-/** Returns the bytes to sign, or a text with the reason why the file is not a policy. */
+/** Returns a text with the reason if the file is not a policy. */
 async function readPolicyFile(file: string): Promise<Uint8Array | string> {
   let value: unknown;
   try {
@@ -49,7 +46,6 @@ async function readPolicyFile(file: string): Promise<Uint8Array | string> {
     : (writePolicy(policy) ?? "the name of a network is not well-formed Unicode");
 }
 
-/** Returns the private key, or a text with the reason why the file is not one. */
 async function readKey(file: string): Promise<KeyObject | string> {
   try {
     const key = createPrivateKey(await readFile(file));

@@ -21,17 +21,16 @@ export const kernelFiles: TsmFiles = {
   rmdir,
 };
 
-/** The names of the kernel's drivers. */
 const drivers = { tdx_guest: "tdx", sev_guest: "sev-snp" } as const;
 type TsmTee = (typeof drivers)[keyof typeof drivers];
 
 export interface TsmOptions {
-  /** Path of configfs, set only by tests. Anyone who can choose the folder can choose what is attested. */
+  /** Set only by tests. Anyone who can choose the folder can choose what is attested. */
   readonly folder?: string;
   readonly files?: TsmFiles;
-  /** Source of Intel's collateral, which is needed for TDX. */
+  /** Needed for TDX. */
   readonly collateral?: CollateralSource;
-  /** Source of AMD's revocation list, which is needed for SEV-SNP. */
+  /** Needed for SEV-SNP. */
   readonly revocationLists?: RevocationListSource;
 }
 
@@ -42,7 +41,7 @@ interface Tsm {
 
 const reportFolder = "/sys/kernel/config/tsm/report";
 
-/** Returns the provider of this machine. A fault if the machine does not have one of the wanted kind. */
+/** Returns a fault if this machine does not have a provider of the wanted kind. */
 export async function openConfigfsTsm(
   wanted: TsmTee | "any",
   options: TsmOptions = {},
@@ -66,7 +65,7 @@ export async function openConfigfsTsm(
         return withReportFolder(tsm, (item) => makeQuote(tsm, item, teeType, reportData));
       });
       if (isFault(made)) return made;
-      // The driver serves the whole machine, so check that the quote has the requested report data.
+      // The driver serves the whole machine, so another caller's quote may have arrived.
       if (!(await bindsReportData(made, reportData)))
         return unavailable("the quote has other report data than requested");
       return teeType === "tdx"
@@ -76,7 +75,7 @@ export async function openConfigfsTsm(
   };
 }
 
-/** The driver does not allow concurrent use, so all requests of this process run one after the other. */
+/** The driver does not allow concurrent use. */
 let last: Promise<unknown> = Promise.resolve();
 
 function runExclusively<Result>(task: () => Result | Promise<Result>): Promise<Result> {
@@ -85,10 +84,7 @@ function runExclusively<Result>(task: () => Result | Promise<Result>): Promise<R
   return result;
 }
 
-/**
- * Creates a report folder, passes its path to `use`, and always removes it. A folder that remained would prevent the
- * driver from being loaded again (EBUSY).
- */
+/** Always removes the folder. One that remained would prevent the driver from being loaded again (EBUSY). */
 async function withReportFolder<Result>(
   { folder, files }: Tsm,
   use: (item: string) => Promise<Result | Fault>,
@@ -143,7 +139,7 @@ async function makeQuote(
   return { tee_type: teeType, quote, ...(auxblob.length > 0 && { aux: toBase64(auxblob) }) };
 }
 
-/** Selects the most privileged level that the guest may use: 0, unless a paravisor occupies it. */
+/** The most privileged level that the guest may use is 0, unless a paravisor occupies it. */
 async function choosePrivilege({ files }: Tsm, item: string): Promise<void> {
   const floor = (await files.read(join(item, "privlevel_floor"))).toString("latin1").trim();
   if (floor !== "0") await files.write(join(item, "privlevel"), Buffer.from(floor));
@@ -153,17 +149,18 @@ async function readNumber({ files }: Tsm, path: string): Promise<number> {
   return Number((await files.read(path)).toString("latin1").trim());
 }
 
-/** The file operations on configfs, so that tests can simulate the kernel. Paths are absolute. Each rejects with an error whose `code` is the kernel's. */
+/**
+ * The file operations on configfs, which tests replace. Paths are absolute. Each rejects with an error whose `code` is
+ * the kernel's.
+ */
 export interface TsmFiles {
   mkdir(path: string): Promise<void>;
-  /** Reads the whole file. */
   read(path: string): Promise<Buffer>;
-  /** Writes all bytes with one system call. */
+  /** All bytes must be written with one system call. */
   write(path: string, bytes: Uint8Array): Promise<void>;
   rmdir(path: string): Promise<void>;
 }
 
-/** Returns the code of an error of `TsmFiles`. Any other error is a bug and is thrown again. */
 export function errorCode(error: unknown): string {
   if (error instanceof Error && "code" in error && typeof error.code === "string") {
     return error.code;

@@ -1,6 +1,5 @@
 /**
- * The certificates and revocation lists of a simulated TDX platform. They have the same structure as Intel's, under a
- * root whose name marks it as a simulation.
+ * The same structure of certificates and revocation lists as Intel's, under a root whose name marks it as a simulation.
  */
 import { AsnEnumeratedConverter, AsnIntegerConverter, OctetString } from "@peculiar/asn1-schema";
 import * as x509 from "@peculiar/asn1-x509";
@@ -13,10 +12,9 @@ import type { SigningKey } from "./simulated-keys.ts";
 
 export interface CertifiedKey {
   readonly key: SigningKey;
-  /** DER. */
   readonly certificate: Bytes;
   readonly name: x509.Name;
-  /** Serial number, big endian. */
+  /** Big endian. */
   readonly serial: Bytes;
 }
 
@@ -32,7 +30,7 @@ export interface SimulatedPki {
   readonly attestation: SigningKey;
 }
 
-/** The values that the machine's certificate and the TCB info must both have. */
+/** The machine's certificate and the TCB info must both have these values. */
 export const simulatedMachine = {
   fmspc: "53494d000000",
   pceId: "0000",
@@ -72,7 +70,7 @@ function certify(
 ): CertifiedKey {
   const key = deriveKey(seed, role);
   const name = nameOf(commonName);
-  // The serial number is positive and does not start with a zero.
+  // The serial number must be positive and must not start with a zero.
   const serial = deriveBytes(seed, `serial ${role}`, 16);
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
   const tbsCertificate = new x509.TBSCertificate({
@@ -95,7 +93,6 @@ function certify(
   return { key, name, serial, certificate };
 }
 
-/** Times are in milliseconds since 1970. */
 export function revocationList(
   issuer: CertifiedKey,
   revoked: readonly CertifiedKey[],
@@ -185,7 +182,7 @@ function field(id: string, value: object): x509.AttributeTypeAndValue {
   });
 }
 
-/** Returns the certificates in PEM, formatted like OpenSSL's output. */
+/** In PEM, formatted like OpenSSL's output. */
 export function writePem(...holders: readonly CertifiedKey[]): string {
   return holders
     .map(({ certificate }) => {

@@ -1,12 +1,9 @@
-/**
- * Hex and base64 without `Buffer`, so that browsers can also read evidence. Reading is strict: each sequence of bytes
- * has only one accepted spelling in base64.
- */
+/** Hex and base64 without `Buffer`, so that browsers can also read evidence. */
 
-/** Bytes in an ordinary ArrayBuffer (not a shared one), as WebCrypto requires. */
+/** Not in a shared ArrayBuffer, as WebCrypto requires. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Reads standard base64 with padding. Undefined for any other spelling (white space, missing padding, stray bits). */
+/** Undefined for any spelling other than the standard one (white space, missing padding, stray bits). */
 export function fromBase64(text: string): Bytes | undefined {
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return undefined;
   const binary = atob(text);
@@ -16,14 +13,13 @@ export function fromBase64(text: string): Bytes | undefined {
   return bytes;
 }
 
-/** Writes standard base64 with padding. */
 export function toBase64(bytes: Uint8Array): string {
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
   return btoa(binary);
 }
 
-/** Reads hex in upper or lower case. Undefined unless the text is hex of whole bytes. */
+/** Upper or lower case. Undefined unless the text is hex of whole bytes. */
 export function fromHex(text: string): Bytes | undefined {
   if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
   const bytes = new Uint8Array(text.length / 2);
@@ -33,14 +29,13 @@ export function fromHex(text: string): Bytes | undefined {
   return bytes;
 }
 
-/** Writes hex in lower case. */
+/** Lower case. */
 export function toHex(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
   return text;
 }
 
-/** Returns the SHA-256 in lower-case hex. */
 export async function sha256Hex(bytes: Bytes): Promise<string> {
   return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
 }
@@ -57,7 +52,7 @@ export function joinBytes(...parts: readonly Uint8Array[]): Bytes {
   return joined;
 }
 
-/** Compares bytes, not in constant time: everything that is compared here is public. */
+/** Not in constant time: everything that is compared here is public. */
 export function sameBytes(left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && left.every((byte, at) => byte === right[at]);
 }

@@ -14,7 +14,7 @@ import { fromBase64, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readSigned } from "./signed.ts";
 
-/** Bytes with a signature that has not been verified yet. */
+/** The signature has not been verified yet. */
 export interface Signed {
   readonly message: Bytes;
   /** Hex of the AlgorithmIdentifier. */
@@ -96,9 +96,7 @@ function knowsCritical(extensions: ReadonlyMap<string, ReadExtension>): boolean 
   return true;
 }
 
-/**
- * Returns true if the basic constraints mark an authority and the key usage, if present, allows signing certificates.
- */
+/** The basic constraints mark an authority, and the key usage, if present, allows signing certificates. */
 function isAuthority(extensions: ReadonlyMap<string, ReadExtension>): boolean {
   const constraints = extensions.get(basicConstraints);
   if (constraints === undefined) return false;
@@ -109,10 +107,10 @@ function isAuthority(extensions: ReadonlyMap<string, ReadExtension>): boolean {
   return (flags & KeyUsageFlags.keyCertSign) !== 0;
 }
 
-/** Maximum length of a common name (RFC 5280, ub-common-name). */
+/** RFC 5280, ub-common-name. */
 const maxNameLength = 64;
 
-/** Returns the common name in printable ASCII. Empty if there is none. */
+/** Returns printable ASCII. Empty if there is no common name. */
 function commonName(name: Name): string {
   const attribute = [...name].map(([first]) => first).find((each) => each?.type === commonNameId);
   // The name is printed in reports and terminals, and its author is not trusted.
@@ -123,8 +121,8 @@ function commonName(name: Name): string {
 const pemBlock = /-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=\n]+)\n-----END CERTIFICATE-----\n?/y;
 
 /**
- * Returns the certificates of a PEM text in order. Undefined if the text contains anything but such blocks and an
- * optional NUL at the end. Two different readers can therefore not see different chains.
+ * Undefined if the text contains anything but such blocks and an optional NUL at the end. Two different readers can
+ * therefore not see different chains.
  */
 export function readPem(text: string): readonly Certificate[] | undefined {
   const end = text.endsWith("\0") ? text.length - 1 : text.length;

@@ -50,15 +50,12 @@ export function readRevocationList(der: Bytes): RevocationList | undefined {
   };
 }
 
-/** Returns false if an extension is critical. Such an extension changes the meaning of the list (RFC 5280, 5.2). */
+/** A critical extension changes the meaning of the list (RFC 5280, 5.2). */
 function areOptional(extensions: readonly Extension[] = []): boolean {
   return extensions.every(({ critical }) => !critical);
 }
 
-/**
- * Returns the reason why `list` cannot be used for certificates of `issuer` at `now` (milliseconds since 1970).
- * Undefined if it can.
- */
+/** `now`: milliseconds since 1970. */
 export async function revocationListFault(
   list: RevocationList | undefined,
   issuer: Certificate | undefined,

@@ -1,4 +1,3 @@
-/** Attestation evidence in the form of the `attestation` frame, and its parser. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { fromBase64 } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -25,11 +24,11 @@ export interface ParsedEvidence {
   readonly teeType: TeeType;
   readonly quote: Bytes;
   readonly aux: Bytes | undefined;
-  /** The collateral as parsed JSON, which has not been validated yet. */
+  /** Parsed JSON that has not been validated. */
   readonly collateral: unknown;
 }
 
-/** Maximum length in characters. TDX quotes have less than 10 kB, SEV-SNP certificate tables less than 16 kB. */
+/** TDX quotes have less than 10 kB, SEV-SNP certificate tables less than 16 kB. */
 const maxBase64Length = 131_072;
 
 /** Returns a text with the reason if the evidence is invalid. `value`: parsed JSON. */

@@ -1,4 +1,4 @@
-/** The policy of a verifier: the accepted images, the required state of the platform, and simulated evidence. */
+/** What a verifier accepts. */
 
 export interface VerificationPolicy {
   /** Hashes of the accepted images in lower-case hex. An empty list accepts none; `any` accepts every image. */
@@ -41,7 +41,7 @@ export interface SnpPolicy {
   readonly maxVmpl?: number;
 }
 
-/** The AMD products that this verifier supports. */
+/** AMD products that this verifier supports. */
 export const snpProducts = ["Milan", "Genoa", "Turin"] as const;
 
 export type SnpProduct = (typeof snpProducts)[number];
@@ -49,7 +49,6 @@ export type SnpProduct = (typeof snpProducts)[number];
 /** Minimum security patch levels per product. A part that is not listed has no minimum. */
 export type SnpMinimums = Readonly<Partial<Record<SnpProduct, Partial<SnpTcb>>>>;
 
-/** The parts of a TCB. `fmc`: Turin only. */
 export const snpTcbParts = ["fmc", "bootloader", "tee", "snp", "microcode"] as const;
 
 /** Security patch levels, each from 0 to 255. `fmc` is 0 for products other than Turin. */

@@ -1,4 +1,4 @@
-/** The report of a verification: one entry per check, and the verdict. It can be sent as JSON without a conversion. */
+/** A report can be sent as JSON without a conversion. */
 
 export interface Check {
   readonly name: string;
@@ -13,7 +13,6 @@ export interface Check {
  */
 export type Assurance = "tdx" | "sev-snp" | "simulated" | "none";
 
-/** The result of verifying attestation evidence. */
 export interface VerificationReport {
   /** True if hardware attests an accepted image with the expected report data. */
   readonly verified: boolean;

@@ -1,6 +1,6 @@
 /**
- * The signed part of certificates and revocation lists. It is apart from certificate.ts, to whose types those of the
- * published package refer: users do not have the types of the package that reads them.
+ * Apart from certificate.ts, to whose types those of the published package refer: users do not have the types of the
+ * package that reads them.
  */
 import type { AlgorithmIdentifier } from "@peculiar/asn1-x509";
 import { writeAsn1 } from "./asn1.ts";
@@ -8,8 +8,8 @@ import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 
 /**
- * Reads the signature of a certificate or revocation list. The algorithm is listed inside and outside the signed part,
- * and both must be equal (RFC 5280, 4.1.1.2). Undefined if they differ.
+ * The algorithm is listed inside and outside the signed part, and both must be equal (RFC 5280, 4.1.1.2). Undefined if
+ * they differ.
  */
 export function readSigned(
   inner: AlgorithmIdentifier,

@@ -12,7 +12,7 @@ export interface SnpReport {
   readonly signatureAlgorithm: number;
   /** 0: VCEK, 1: VLEK, 7: none. */
   readonly signingKey: number;
-  /** True if the report does not contain the chip's identity. */
+  /** The report does not contain the chip's identity. */
   readonly isChipMasked: boolean;
   readonly reportData: Bytes;
   readonly measurement: Bytes;
@@ -27,7 +27,7 @@ export interface SnpReport {
   readonly currentFirmware: Bytes;
   /** Version of the committed firmware, below which the machine cannot be rolled back. */
   readonly committedFirmware: Bytes;
-  /** The part of the report that the chip's key signed. */
+  /** The part that the chip's key signed. */
   readonly signedBytes: Bytes;
   /** r and s, big endian, 48 bytes each. */
   readonly signature: Bytes;
@@ -76,7 +76,7 @@ function bigEndian(slot: Bytes): Bytes {
   return slot.subarray(0, scalarBytes).toReversed();
 }
 
-/** Returns the parts of a TCB version of 8 bytes. For Turin the first byte is the FMC, and the others follow it. */
+/** `bytes`: 8 bytes. For Turin the first one is the FMC, and the others follow it. */
 export function readTcb(product: SnpProduct, bytes: Bytes): SnpTcb {
   const [b0 = 0, b1 = 0, b2 = 0, b3 = 0, , , b6 = 0, microcode = 0] = bytes;
   return product === "Turin"
@@ -84,19 +84,18 @@ export function readTcb(product: SnpProduct, bytes: Bytes): SnpTcb {
     : { fmc: 0, bootloader: b0, tee: b1, snp: b6, microcode };
 }
 
-/** Bits of the guest policy (SEV-SNP Firmware ABI, guest policy) that determine whether the host can read the guest. */
+/** These bits determine whether the host can read the guest (SEV-SNP Firmware ABI, guest policy). */
 const mustBeOne = 1n << 17n;
 const migrationAgent = 1n << 18n;
 const debug = 1n << 19n;
 
-/** Undefined if the guest policy is accepted. */
 export function guestPolicyFault(policy: bigint): string | undefined {
   if ((policy & debug) !== 0n) return "the guest can be debugged";
   if ((policy & migrationAgent) !== 0n) return "the guest may be bound to a migration agent";
   return (policy & mustBeOne) === 0n ? "reserved bit 17 of the guest policy is not set" : undefined;
 }
 
-/** Returns the image hash: SHA-256("snp-image/1\0" ‖ measurement ‖ host data) (confidential-stream.md, 3.3). */
+/** SHA-256("snp-image/1\0" ‖ measurement ‖ host data) (confidential-stream.md, 3.3). */
 export function snpImageHash({ measurement, hostData }: SnpReport): Promise<string> {
   const label = new TextEncoder().encode("snp-image/1\0");
   return sha256Hex(joinBytes(label, measurement, hostData));

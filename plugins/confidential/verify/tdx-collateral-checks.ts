@@ -1,4 +1,3 @@
-/** The checks of Intel's collateral: its signatures, its revocation lists, and its age. */
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
 import type { TrustAnchors } from "./chain.ts";
@@ -12,7 +11,7 @@ import type { TdxQuote } from "./tdx-quote.ts";
 
 const maxCollateralAgeMs = 30 * 24 * 3_600_000;
 
-/** The chain has two certificates: the signer of TCB info and QE identity, and the root. */
+/** The signer of TCB info and QE identity, and the root. */
 const signerChainLength = 2;
 
 export async function checkSigners(

@@ -1,7 +1,3 @@
-/**
- * Intel's collateral for a TDX quote: the TCB info, the identity of the quoting enclave, their signatures with
- * certificate chains, and the revocation lists.
- */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { fromHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -15,9 +11,8 @@ import { readRevocationList } from "./crl.ts";
 import type { RevocationList } from "./crl.ts";
 
 /**
- * The collateral in its wire format: chains in PEM, signed JSON texts, and signatures (r and s) and revocation lists
- * (DER) in hex. Members that other tools add (`pck_crl_issuer_chain`) are ignored: the quote contains the issuer of
- * that list.
+ * The wire format: chains in PEM, signed JSON texts, and signatures (r and s) and revocation lists (DER) in hex.
+ * Members that other tools add (`pck_crl_issuer_chain`) are ignored: the quote contains the issuer of that list.
  */
 export interface TdxCollateral {
   readonly root_ca_crl: string;
@@ -41,12 +36,11 @@ const collateralFields = [
   "qe_identity_signature",
 ] as const satisfies readonly (keyof TdxCollateral)[];
 
-/** Maximum length in characters. Intel's collateral has less than 20 kB, including all revoked certificates. */
+/** Intel's collateral has less than 20 kB, including all revoked certificates. */
 const maxCollateralText = 1_048_576;
 
-/** Its signatures have not been verified. */
 export interface ParsedCollateral {
-  /** The members in their wire format, without unknown ones. */
+  /** The wire format, without unknown members. */
   readonly text: TdxCollateral;
   readonly tcbInfo: TcbInfo;
   readonly qeIdentity: IssueDates;
@@ -59,7 +53,7 @@ export interface ParsedCollateral {
   readonly pckCrl: RevocationList | undefined;
 }
 
-/** The dates of a signed text, in milliseconds since 1970. */
+/** Milliseconds since 1970. */
 export interface IssueDates {
   readonly issueDate: number;
   readonly nextUpdate: number;
@@ -79,7 +73,7 @@ export interface TdxModuleIdentity {
   readonly mrsigner: Bytes;
   readonly attributes: Bytes;
   readonly attributesMask: Bytes;
-  /** Levels, the best one first. Empty for the module without a version, whose state is part of the platform's. */
+  /** The best level is first. Empty for the module without a version, whose state is part of the platform's. */
   readonly levels: readonly TdxModuleLevel[];
 }
 
@@ -200,7 +194,7 @@ function readIssued(value: JsonObject | undefined): IssueDates | undefined {
   return { issueDate, nextUpdate, tcbEvaluationDataNumber: tcbEvaluationDataNumber as number };
 }
 
-/** Parses strictly, because the sender of the collateral is not trusted. */
+/** The sender of the collateral is not trusted. */
 function readObject(text: string): JsonObject | undefined {
   return readJsonObject(utf8(text), maxTextBytes);
 }

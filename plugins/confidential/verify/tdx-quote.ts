@@ -6,7 +6,6 @@ import type { Certificate } from "./certificate.ts";
 
 export interface TdxQuote {
   readonly version: number;
-  /** 16 bytes. */
   readonly qeVendorId: Bytes;
   readonly body: TdReport;
   /** Header and body, which the attestation key signed. */
@@ -15,7 +14,7 @@ export interface TdxQuote {
   readonly signature: Bytes;
   /** Coordinates X and Y. */
   readonly attestationKey: Bytes;
-  /** The quoting enclave's report, 384 bytes. Its report data binds the attestation key. */
+  /** 384 bytes. The report data binds the attestation key. */
   readonly qeReport: Bytes;
   /** Signature by the PCK key: r and s. */
   readonly qeReportSignature: Bytes;
@@ -41,11 +40,11 @@ export interface TdReport {
   readonly rtmr2: Bytes;
   readonly rtmr3: Bytes;
   readonly reportData: Bytes;
-  /** Measurement of the service TD. Missing in reports of TDX 1.0. */
+  /** Missing in reports of TDX 1.0. */
   readonly mrservicetd?: Bytes;
 }
 
-/** Name and length of each field, in the order of the report of TDX 1.0. The report has 584 bytes. */
+/** The fields in the order of the report of TDX 1.0, which has 584 bytes. */
 export const tdReportLayout = [
   ["teeTcbSvn", 16],
   ["mrseam", 48],
@@ -71,11 +70,11 @@ const tdReport15Bytes = 648;
 const teeTypeTdx = 0x81;
 const ecdsaP256 = 2;
 const qeReportBytes = 384;
-/** Kinds of certification data: the quoting enclave's report with its certification, and a PCK chain in PEM. */
+/** Kinds of certification data. */
 const qeReportCertification = 6;
 const pckChainPem = 5;
 
-/** Reads values one after the other. After the first read beyond the end, all reads return undefined. */
+/** After the first read beyond the end, all reads return undefined. */
 interface Cursor {
   take(length: number): Bytes | undefined;
   /** Little endian. */
@@ -125,7 +124,7 @@ export function readTdxQuote(bytes: Bytes): TdxQuote | undefined {
   return { version, qeVendorId, body: readTdReport(report), signedBytes, ...rest };
 }
 
-/** Reads the body of version 5, which has the kind and the length of the report. Both must match. */
+/** The kind and the length of the report must both match. */
 function body5(from: Cursor): Bytes | undefined {
   const kind = from.number(2);
   const length = from.number(4);
@@ -173,7 +172,7 @@ function readAuthentication(bytes: Bytes): Authentication | undefined {
   return { signature, attestationKey, qeReport, qeReportSignature, qeAuthData, pckChain };
 }
 
-/** Decodes one character per octet. PEM is ASCII, and other characters are refused by the PEM parser. */
+/** PEM is ASCII, and other characters are refused by the PEM parser. */
 function latin1(bytes: Bytes): string {
   let text = "";
   for (const octet of bytes) text += String.fromCharCode(octet);
@@ -181,8 +180,8 @@ function latin1(bytes: Bytes): string {
 }
 
 /**
- * Returns the image hash: the SHA-256 of MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in
- * place of the report data, 448 bytes in total.
+ * SHA-256 of MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in place of the report data,
+ * 448 bytes in total.
  */
 export function tdxImageHash(report: TdReport): Promise<string> {
   const { mrtd, mrconfigid, mrowner, mrownerconfig, rtmr0, rtmr1, rtmr2, rtmr3 } = report;

@@ -1,7 +1,6 @@
 /**
- * Intel TDX evidence: a quote, its certificate chain and Intel's collateral (confidential-stream.md, 3.5). This file
- * verifies signatures, chains and revocation lists. @phala/dcap-qvl verifies the quote a second time and determines the
- * platform's TCB status.
+ * Intel TDX evidence (confidential-stream.md, 3.5). This file verifies signatures, chains and revocation lists.
+ * @phala/dcap-qvl verifies the quote a second time and determines the platform's TCB status.
  */
 import { OctetString } from "@peculiar/asn1-schema";
 import { isZero, joinBytes, sameBytes, toHex, type Bytes, toBase64 } from "./binary-text.ts";
@@ -40,12 +39,12 @@ export const intelRoots: TrustAnchors = new Set([
 /** Vendor id of Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, appendix A). */
 const intelQeVendorId = "939a7233f79c4ca9940a0db3957f0607";
 
-/** The chain has three certificates: the machine's, its authority's, and the root. */
+/** The machine's certificate, its authority's, and the root. */
 const pckChainLength = 3;
 
 /**
- * Checks TDX evidence, except for `report_data`, which the caller checks. `quoteBytes`, `collateralValue`: input from
- * the party that is verified, which is not trusted. `now`: milliseconds since 1970.
+ * Checks everything except `report_data`, which the caller checks. `quoteBytes`, `collateralValue`: input from the
+ * party that is verified, which is not trusted. `now`: milliseconds since 1970.
  */
 export async function inspectTdx(
   quoteBytes: Bytes,
@@ -106,7 +105,7 @@ async function checkQuote(
   );
 }
 
-/** Checks that the PCK key signed the quoting enclave's report, and that the report binds the attestation key. */
+/** The PCK key must have signed the quoting enclave's report, which must bind the attestation key. */
 async function qeReportFault(quote: TdxQuote): Promise<string | undefined> {
   const { pckChain, qeReport, qeReportSignature, qeAuthData, attestationKey } = quote;
   const pck = pckChain[0];
@@ -188,10 +187,9 @@ type DcapVerdict =
   | { readonly ok: false; readonly why: string };
 
 /**
- * Verifies with @phala/dcap-qvl, which follows Intel's algorithm from the quote to the platform's TCB status. The library
- * is loaded at the first quote, because it contains its own ASN.1 parser and elliptic curves. It ignores revocation lists
- * that it cannot read (version 0.3.9); therefore `crl.ts` verifies them. `root`: DER of the root to trust. `now`:
- * milliseconds since 1970.
+ * @phala/dcap-qvl follows Intel's algorithm from the quote to the platform's TCB status. It is loaded at the first
+ * quote, because it contains its own ASN.1 parser and elliptic curves. It ignores revocation lists that it cannot read
+ * (version 0.3.9); therefore `crl.ts` verifies them. `root`: DER of the root to trust. `now`: milliseconds since 1970.
  */
 async function verifyWithDcap(
   quote: Bytes,
@@ -219,13 +217,13 @@ async function verifyWithDcap(
   }
 }
 
-/** Facts about a machine, in lower-case hex: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile). */
+/** In lower-case hex: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile). */
 interface PckPlatform {
-  /** Identifier of the machine, 16 bytes. */
+  /** 16 bytes. */
   readonly ppid: string;
   /** Family of the machine, 6 bytes. The TCB info must be for the same family. */
   readonly fmspc: string;
-  /** Identifier of the provisioning certification enclave (PCE), 2 bytes. */
+  /** Provisioning certification enclave, 2 bytes. */
   readonly pceId: string;
 }
 
