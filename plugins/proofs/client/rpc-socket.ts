@@ -1,13 +1,12 @@
-/** JSON-RPC over a WebSocket to a gateway, whose answers have the member `proof`. It opens the WebSocket when it is needed. */
+/** JSON-RPC over a WebSocket to a gateway, whose answers have the member `proof`. */
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
-/** The gateway's answer to a call. Nothing of it is verified. */
+/** Nothing of the gateway's answer is verified. */
 export interface RawAnswer {
   readonly result: unknown;
   readonly proof: Readonly<Record<string, unknown>>;
 }
 
-/** An answer with an error, as JSON-RPC defines it. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;

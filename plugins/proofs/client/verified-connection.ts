@@ -1,4 +1,4 @@
-/** A connection to a gateway, of whose answers and notifications only the verified ones pass. */
+/** Only verified answers and notifications of the gateway pass. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Checkpoint } from "../proofs/finalized-chain.ts";
 import { headerOfJson } from "../proofs/header.ts";
@@ -52,7 +52,6 @@ export class VerifiedConnection {
     this.#watches = new StorageWatches(this.#reads, notify);
   }
 
-  /** Rejects with an RpcError. */
   async open(): Promise<void> {
     await this.#socket.open();
   }
@@ -105,7 +104,7 @@ export class VerifiedConnection {
   }
 }
 
-/** Returns the hash of the block that a notification calls finalized, "" if it does not name it. */
+/** "" if the notification does not name the finalized block. */
 function finalizedBy(method: string, result: unknown): string | undefined {
   if (method === "chain_finalizedHead") return headerOfJson(result)?.hash ?? "";
   if (method !== "chainHead_v1_followEvent" || !isObject(result)) return undefined;

@@ -13,13 +13,12 @@ export interface Checkpoint {
   readonly authorities: readonly (readonly [string, number])[];
 }
 
-/** Number of justifications that are kept, and maximum number of blocks that one of them finalizes. */
+/** Maximum number of justifications that are kept, and of blocks that one of them finalizes. */
 const maxJustifications = 16;
 const maxJustifiedBlocks = 64;
 
 /** Number of blocks from which the headers in between are skipped if the set has not changed. */
 const skipBlocks = 1_024;
-/** Maximum number of sets that one call of `follow` passes. */
 const maxSets = 1_024;
 
 export class FinalizedChain implements ProvedChain {
@@ -29,10 +28,10 @@ export class FinalizedChain implements ProvedChain {
   readonly #start: number;
   #set: AuthoritySet;
   #authorities: readonly Authority[];
-  /** The next set, and the last block of the current one. */
+  /** `at`: the last block of the current set. */
   #next: { readonly at: number; readonly authorities: readonly Authority[] } | undefined;
   readonly #proved = new ProvedHashes();
-  /** The last justifications with the headers of the blocks that they finalized. */
+  /** The headers are those of the blocks that a justification has finalized. */
   readonly #justified: {
     readonly justification: Uint8Array;
     readonly headers: readonly Pick<Header, "hash" | "scale">[];
@@ -60,7 +59,6 @@ export class FinalizedChain implements ProvedChain {
     return this.number > this.#start;
   }
 
-  /** The checkpoint that a new configuration can start with. */
   get checkpoint(): Checkpoint {
     const { number, hash } = this;
     const authorities = this.#authorities.map(({ id, weight }) => [id, Number(weight)] as const);
@@ -98,7 +96,7 @@ export class FinalizedChain implements ProvedChain {
     }
   }
 
-  /** Continues at the node's head if the set that is known has finalized it. Throws a NodeError. */
+  /** Throws a NodeError. */
   async #skip(node: HeadNode, head: number): Promise<void> {
     const { justification } = await finalityProof(node, head);
     const { hash, number } = justification.target;
@@ -106,10 +104,7 @@ export class FinalizedChain implements ProvedChain {
       await this.skipTo(justification, await headerOf(node, hash));
   }
 
-  /**
-   * Returns the reason if the current authority set has not finalized these blocks. The chain is not extended.
-   * `headers`: see `FinalityOfBlock`.
-   */
+  /** Does not extend the chain. `headers`: see `FinalityOfBlock`. */
   async refusalOf(
     justification: Justification,
     headers: readonly Header[],
@@ -118,10 +113,7 @@ export class FinalizedChain implements ProvedChain {
     return refusal ?? this.ended ?? (await refusalOf(justification, this.#set));
   }
 
-  /**
-   * Extends the chain up to the justified block. `headers`: every header after the highest proved block. Returns the
-   * reason if this proves nothing.
-   */
+  /** `headers`: every header after the highest proved block. Returns the reason if this proves nothing. */
   async extend(
     justification: Justification,
     headers: readonly Header[],
@@ -142,7 +134,7 @@ export class FinalizedChain implements ProvedChain {
   }
 
   /**
-   * Continues at a justified block without the headers before it. A change that one of those has scheduled for a block
+   * Continues without the headers before the justified block. A change that one of those has scheduled for a block
    * after it stays unknown, so that the trust then ends with the set.
    */
   async skipTo(justification: Justification, header: Header): Promise<string | undefined> {
@@ -200,7 +192,7 @@ function nextSet({
   return change && { at: number + change.delay, authorities: change.authorities };
 }
 
-/** Checks that each header is the parent of the next one, and that the last one is justified. */
+/** Each header must be the parent of the next one, and the last one must be justified. */
 function linkFault({ target }: Justification, headers: readonly Header[]): string | undefined {
   const isLinked = headers.every(
     ({ number, parentHash }, index) =>

@@ -1,4 +1,4 @@
-/** Checks the finalized heads of the nodes of an upstream, and reports the result. */
+/** Checks and reports the finalized heads of the nodes of an upstream. */
 import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
 import type { WrongNodes } from "../reads/wrong-nodes.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
@@ -6,7 +6,7 @@ import type { HeadNode } from "./node.ts";
 import type { ProvedChain } from "./proved-chain.ts";
 import type { Relay } from "./relayed-chain.ts";
 
-/** Time between two checks: that between two blocks. */
+/** The time between two blocks. */
 const everyMs = 6_000;
 
 export class HeadWatch implements Relay {
@@ -68,7 +68,7 @@ export class HeadWatch implements Relay {
     host.every(everyMs, () => this.refresh());
   }
 
-  /** Checks the heads, or waits for a check that is running. */
+  /** Calls at the same time share one check. */
   refresh(): Promise<void> {
     return (this.#checking ??= this.#check().finally(() => (this.#checking = undefined)));
   }

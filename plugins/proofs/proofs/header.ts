@@ -1,4 +1,3 @@
-/** Headers of blocks, with the changes of the authority set that they announce. */
 import { hashOf } from "../trie/blake2.ts";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import {
@@ -14,32 +13,31 @@ import {
 /** Hashes are texts with `0x`, in lower case. */
 export interface Header {
   readonly number: number;
-  /** The hash that was computed from the other members. */
+  /** Computed from the other members. */
   readonly hash: string;
-  /** The whole header in SCALE. */
+  /** The whole header. */
   readonly scale: Uint8Array;
   readonly parentHash: string;
   readonly stateRoot: string;
   readonly extrinsicsRoot: string;
-  /** The change that is scheduled in this block. */
+  /** Scheduled in this block. */
   readonly change?: SetChange | undefined;
-  /** True if the block forces another authority set, which the set before it does not confirm. */
+  /** The block forces another authority set, which the set before it does not confirm. */
   readonly isForced: boolean;
 }
 
 export interface SetChange {
   readonly authorities: readonly Authority[];
-  /** Number of blocks after which the change takes effect. */
+  /** In blocks. */
   readonly delay: number;
 }
 
 export interface Authority {
-  /** Ed25519 public key as text with `0x`. */
+  /** Ed25519 public key. */
   readonly id: string;
   readonly weight: bigint;
 }
 
-/** Throws a ScaleError. */
 export function readHeader(reader: ScaleReader): Header {
   const start = reader.at;
   const parentHash = hexOf(reader.take(32));
@@ -54,7 +52,7 @@ export function readHeader(reader: ScaleReader): Header {
   return { number, hash, scale, parentHash, stateRoot, extrinsicsRoot, change, isForced };
 }
 
-/** Reads the answer of `chain_getHeader`. Undefined if it is not a header. */
+/** `value`: the answer of `chain_getHeader`. */
 export function headerOfJson(value: unknown): Header | undefined {
   if (!isObject(value) || !isObject(value["digest"])) return undefined;
   const { parentHash, number, stateRoot, extrinsicsRoot, digest } = value;
@@ -80,7 +78,7 @@ interface AnnouncedChange extends SetChange {
   readonly isForced: boolean;
 }
 
-/** The engine id of GRANDPA, `FRNK`. */
+/** The engine id `FRNK`. */
 const grandpa = "0x46524e4b";
 
 /** sp-runtime, `DigestItem`. */

@@ -1,16 +1,14 @@
-/** Justifications of GRANDPA: the votes with which an authority set finalized a block. */
+/** The votes with which a GRANDPA authority set finalized a block. */
 import { readHeader, type Authority, type Header } from "./header.ts";
 import { bytesOf, hexOf, joinBytes, type ScaleReader } from "./scale.ts";
 
 /** sp-consensus-grandpa, `GrandpaJustification`. */
 export interface Justification {
-  /** The whole justification in SCALE. */
   readonly scale: Uint8Array;
   readonly round: bigint;
-  /** The block that is finalized. */
   readonly target: { readonly hash: string; readonly number: number };
   readonly votes: readonly Vote[];
-  /** The headers that connect the blocks of the votes with the target. */
+  /** These connect the blocks of the votes with the target. */
   readonly ancestries: readonly Header[];
 }
 
@@ -49,11 +47,11 @@ export interface AuthoritySet {
 
 interface Voter {
   readonly weight: bigint;
-  /** Returns the public key. Rejects if it is not a point of the curve. */
+  /** Rejects if the public key is not a point of the curve. */
   readonly key: () => Promise<CryptoKey>;
 }
 
-/** Returns undefined if the authorities have no weight. */
+/** Undefined if the authorities have no weight. */
 export function authoritySet(
   id: bigint,
   authorities: readonly Authority[],
@@ -79,13 +77,12 @@ function publicKey(voter: string): Voter["key"] {
   };
 }
 
-/** Number of signatures that are checked at once, so that other work of libuv's threads can run in between. */
+/** Other work of libuv's threads can run in between. */
 const signaturesAtOnce = 16;
 
 /**
- * Checks that the set has finalized the target. Returns the reason if it has not. As in Substrate, one wrong vote spoils
- * the justification, votes of others than the authorities do not count, and an authority that voted for two blocks
- * counts once.
+ * Returns the reason if the set has not finalized the target. As in Substrate, one wrong vote spoils the justification,
+ * votes of others than the authorities do not count, and an authority that voted for two blocks counts once.
  */
 export async function refusalOf(
   { round, target, votes, ancestries }: Justification,
@@ -124,7 +121,7 @@ export async function refusalOf(
   return undefined;
 }
 
-/** `descendants`: hashes that are known to descend. Those that are found are added. */
+/** `descendants`: hashes that are known to descend, to which new ones are added. */
 function descends(
   hash: string,
   parents: ReadonlyMap<string, string>,

@@ -1,4 +1,3 @@
-/** The calls to a node that the check of heads makes. */
 import { headerOfJson, readHeader, type Header } from "./header.ts";
 import { readJustification, type Justification } from "./justification.ts";
 import { bytesOf, hexOf, readScale, ScaleReader } from "./scale.ts";
@@ -6,13 +5,12 @@ import { bytesOf, hexOf, readScale, ScaleReader } from "./scale.ts";
 export interface HeadNode {
   /** Host and port. */
   readonly name: string;
-  /** Resolves to the result. Rejects with a NodeError, whose message has no text of the node. */
+  /** Rejects with a NodeError, whose message has no text of the node. */
   readonly call: (method: string, params: readonly unknown[]) => Promise<unknown>;
 }
 
-/** A node that gives no usable answer. */
 export class NodeError extends Error {
-  /** True if the answer contradicts itself or what is proved. */
+  /** The answer contradicts itself or what is proved. */
   readonly isProvedWrong: boolean;
 
   constructor(message: string, isProvedWrong = false) {
@@ -23,7 +21,7 @@ export class NodeError extends Error {
 
 const methodNotFound = -32601;
 
-/** `code`: that of the error with which the node answered. */
+/** `code`: that of the node's error. */
 export function nodeRefusal(method: string, code: unknown): NodeError {
   return new NodeError(
     code === methodNotFound
@@ -42,19 +40,18 @@ export async function headerOf(node: HeadNode, hash: string): Promise<Header> {
   return header;
 }
 
-/** Undefined if the node has no block with this number. Throws a NodeError. */
+/** Undefined if the node has no such block. Throws a NodeError. */
 export async function hashAt(node: HeadNode, number: number): Promise<string | undefined> {
   const hash = await node.call("chain_getBlockHash", [number]);
   return hash === null ? undefined : checkedHash(hash);
 }
 
-/** Throws a NodeError. */
 export async function finalizedHead(node: HeadNode): Promise<Header> {
   return await headerOf(node, checkedHash(await node.call("chain_getFinalizedHead", [])));
 }
 
 /**
- * Returns the node's proof for the last block of the set that finalized block `number`, or for the last finalized block.
+ * Returns the proof for the last block of the set that finalized block `number`, or for the last finalized block.
  * Throws a NodeError.
  */
 export async function finalityProof(node: HeadNode, number: number): Promise<FinalityProof> {
@@ -71,7 +68,7 @@ function checkedHash(value: unknown): string {
   throw new NodeError("the node sent no block hash");
 }
 
-/** sc-consensus-grandpa, `FinalityProof`: the answer of `grandpa_proveFinality`. */
+/** sc-consensus-grandpa, `FinalityProof`. */
 export interface FinalityProof {
   readonly hash: string;
   readonly justification: Justification;

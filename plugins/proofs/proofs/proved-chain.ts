@@ -2,36 +2,34 @@
 import type { HeadNode } from "./node.ts";
 
 export interface ProvedChain {
-  /** Number and hash of the highest block that is proved. There is no hash while none is. */
+  /** Of the highest proved block. There is no hash while no block is proved. */
   readonly number: number;
   readonly hash: string | undefined;
-  /** True if proofs have fitted what the operator has configured. Until then, that may be wrong and not the nodes. */
+  /** Proofs have fitted what the operator has configured. Until then, that may be wrong and not the nodes. */
   readonly isConfirmed: boolean;
-  /** The reason why nothing can be proved any more without a new configuration. */
+  /** Why nothing can be proved any more without a new configuration. */
   readonly ended?: string | undefined;
   /** The authority set of the next block, if the chain has one. */
   readonly setId?: bigint;
-  /** Returns the proved hash of a block. Undefined if it is above the proved ones, or is not kept. */
+  /** Undefined if the block is above the proved ones, or is not kept. */
   hashAt(number: number): string | undefined;
-  /** Returns true if the block with this hash is proved and kept. */
+  /** The block is proved and kept. */
   has(hash: string): boolean;
-  /** Returns what proves to a client that the block with this hash is finalized. Undefined if there is nothing. */
+  /** Returns what proves to a client that the block is finalized. */
   proofOf(hash: string): FinalityOfBlock | undefined;
   /** Proves the blocks up to the finalized head of the node, which has the number `head`. Throws a NodeError. */
   follow(node: HeadNode, head: number): Promise<void>;
 }
 
-/** Proves to a client that a block is finalized. All in SCALE. */
+/** All members are in SCALE. */
 export interface FinalityOfBlock {
   readonly justification: Uint8Array;
   /** The headers from that of the block up to the justified one. */
   readonly headers: readonly Uint8Array[];
 }
 
-/** Number of proved hashes that are kept. */
 const maxKept = 4_096;
 
-/** The last proved blocks. */
 export class ProvedHashes {
   readonly #byNumber = new Map<number, string>();
   readonly #hashes = new Set<string>();

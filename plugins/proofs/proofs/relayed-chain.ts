@@ -1,6 +1,6 @@
 /**
- * The finalized chain of a parachain. The state of the relay chain at a finalized block has the head of each parachain,
- * which is finalized with that block. The hashes of the parents prove the blocks below it.
+ * The state of the relay chain at a finalized block has the head of each parachain, which is finalized with that block.
+ * The hashes of the parents prove the blocks below it.
  */
 import { xxhash64 } from "hash-wasm";
 import { provableRead } from "../reads/provable-reads.ts";
@@ -10,7 +10,6 @@ import { headerOf, NodeError, type HeadNode } from "./node.ts";
 import { ProvedHashes, type FinalityOfBlock, type ProvedChain } from "./proved-chain.ts";
 import { bytesOf, readScale, ScaleReader } from "./scale.ts";
 
-/** The relay chain, whose finalized head is proved. */
 export interface Relay {
   readonly chain: ProvedChain;
   readonly nodes: readonly HeadNode[];
@@ -68,7 +67,7 @@ export class RelayedChain implements ProvedChain {
     this.hash = head.hash;
   }
 
-  /** Reads the head from the state of the relay chain at its proved head. Throws a NodeError. */
+  /** Throws a NodeError. */
   async #head(): Promise<Header> {
     const { hash } = this.#relay.chain;
     if (hash === undefined) throw new NodeError("no block of the relay chain is proved");
@@ -88,7 +87,7 @@ export class RelayedChain implements ProvedChain {
   }
 }
 
-/** Returns the header in `Paras.Heads`, which is a list of bytes. Throws a NodeError. */
+/** `value`: `Paras.Heads`, which is a list of bytes. Throws a NodeError. */
 function headIn(value: unknown): Header {
   if (value === null) throw new NodeError("it has no parachain with this id");
   const bytes = bytesOf(value);
@@ -103,7 +102,7 @@ function readWhole(bytes: Uint8Array): Header | undefined {
   return reader.left === 0 ? header : undefined;
 }
 
-/** Returns the key of `Paras.Heads` (a map with the hasher `Twox64Concat`) for this id. */
+/** `Paras.Heads` is a map with the hasher `Twox64Concat`. */
 async function headKey(id: number): Promise<string> {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32LE(id);

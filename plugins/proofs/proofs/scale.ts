@@ -1,14 +1,12 @@
 /**
- * Reads SCALE, the binary encoding of Substrate. All bytes come from nodes, which are not trusted. Browsers run this file,
+ * SCALE, the binary encoding of Substrate. All bytes come from nodes, which are not trusted. Browsers run this file,
  * too, so it does not use `Buffer`.
  */
 
-/** Bytes that are not what the reader expects. */
 export class ScaleError extends Error {}
 
 export class ScaleReader {
   readonly bytes: Uint8Array;
-  /** Position of the next byte. */
   at = 0;
 
   constructor(bytes: Uint8Array) {
@@ -19,7 +17,7 @@ export class ScaleReader {
     return this.bytes.length - this.at;
   }
 
-  /** Returns the next bytes without copying them. */
+  /** Does not copy the bytes. */
   take(length: number): Uint8Array {
     if (length > this.left) throw new ScaleError("the bytes end too early");
     return this.bytes.subarray(this.at, (this.at += length));
@@ -40,7 +38,7 @@ export class ScaleReader {
     return BigInt(this.u32()) + (BigInt(this.u32()) << 32n);
   }
 
-  /** Reads a compact integer below 2^32. Throws a ScaleError for a larger one, and for one that could be shorter. */
+  /** Throws a ScaleError for an integer of 2^32 or more, and for one that could be shorter. */
   compact(): number {
     const first = this.u8();
     const mode = first & 3;
@@ -54,12 +52,11 @@ export class ScaleReader {
     return atLeast(2 ** 30, this.u32());
   }
 
-  /** Reads bytes with their length before them. */
   prefixed(): Uint8Array {
     return this.take(this.compact());
   }
 
-  /** `minBytes`: minimum size of an item, which limits the number of items that are read. */
+  /** `minBytes`: minimum size of an item, which limits the number of items. */
   list<T>(minBytes: number, read: (reader: this) => T): T[] {
     const length = this.compact();
     if (length * minBytes > this.left) throw new ScaleError("the bytes end too early");
@@ -67,7 +64,7 @@ export class ScaleReader {
   }
 }
 
-/** Returns undefined if the bytes are not what `read` expects. */
+/** Undefined if the bytes are not what `read` expects. */
 export function readScale<T>(bytes: Uint8Array, read: (reader: ScaleReader) => T): T | undefined {
   try {
     return read(new ScaleReader(bytes));
@@ -82,7 +79,7 @@ function atLeast(min: number, value: number): number {
   return value;
 }
 
-/** Returns a compact integer. `value`: below 2^32. */
+/** `value`: below 2^32. */
 export function compact(value: number): Uint8Array {
   if (value < 2 ** 6) return Uint8Array.of(value << 2);
   if (value < 2 ** 14) return littleEndian(value * 4 + 1, 2);
@@ -104,7 +101,7 @@ export function joinBytes(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuff
   return joined;
 }
 
-/** Returns a negative number if `a` comes before `b`, 0 if they are equal, else a positive number. */
+/** Negative if `a` comes before `b`, 0 if they are equal. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const common = Math.min(a.length, b.length);
   for (let at = 0; at < common; at++) {
@@ -117,13 +114,13 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
 /** Node 24 and its types do not have this method. */
 const nativeHex = "toHex" in Uint8Array.prototype && (Uint8Array.prototype.toHex as () => string);
 
-/** Returns bytes as text with `0x`, in lower case. */
+/** Text with `0x`, in lower case. */
 export function hexOf(bytes: Uint8Array): string {
   if (nativeHex !== false) return `0x${nativeHex.call(bytes)}`;
   return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Returns the bytes of a text with `0x`. Undefined if `value` is not such a text. */
+/** Undefined if `value` is not a text with `0x`. */
 export function bytesOf(value: unknown): Uint8Array | undefined {
   if (typeof value !== "string" || !value.startsWith("0x") || value.length % 2 !== 0)
     return undefined;
@@ -138,7 +135,6 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
   return bytes;
 }
 
-/** The values of the hexadecimal digits, by their character codes. */
 const digits: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
   const digit = Number.parseInt(String.fromCharCode(code), 16);
   return Number.isNaN(digit) ? undefined : digit;

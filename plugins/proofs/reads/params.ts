@@ -1,14 +1,14 @@
-/** Reads the params of calls. They come from clients. */
+/** The params of calls come from clients. */
 import { parseJson } from "sluice-gateway/internal/toolkit";
 import { bytesOf } from "../proofs/scale.ts";
 
-/** Thrown for params that a node refuses, or whose answer cannot be proved. */
+/** A node refuses the params, or their answer cannot be proved. */
 export class ParamsError extends Error {}
 
 export class Params {
   readonly #list: readonly unknown[];
 
-  /** `params`: JSON text. `max`: maximum number of params. Throws a ParamsError. */
+  /** `params`: JSON text. Throws a ParamsError. */
   constructor(params: string, max: number) {
     this.#list = listOf(params);
     if (this.#list.length > max) throw new ParamsError();
@@ -18,7 +18,7 @@ export class Params {
     return asBytes(this.#list[index]);
   }
 
-  /** Returns undefined if the param is missing or null. */
+  /** Undefined if the param is missing or null. */
   optionalBytes(index: number): Uint8Array | undefined {
     return this.#isAbsent(index) ? undefined : this.bytes(index);
   }
@@ -29,7 +29,6 @@ export class Params {
     return list.map(asBytes);
   }
 
-  /** Returns the number of keys of a page. */
   count(index: number): number {
     const count = this.#list[index];
     if (!Number.isSafeInteger(count) || Number(count) < 0 || Number(count) > maxKeys)
@@ -37,7 +36,7 @@ export class Params {
     return Number(count);
   }
 
-  /** Returns a block hash in lower case. Undefined if the param is missing or null. */
+  /** Lower case. Undefined if the param is missing or null. */
   hash(index: number): string | undefined {
     if (this.#isAbsent(index)) return undefined;
     const hash = this.#list[index];
@@ -45,7 +44,7 @@ export class Params {
     throw new ParamsError();
   }
 
-  /** Returns a block number, which may be a number or a text with `0x`. Undefined if the param is missing or null. */
+  /** The param may be a number or a text with `0x`. Undefined if it is missing or null. */
   number(index: number): number | undefined {
     if (this.#isAbsent(index)) return undefined;
     const value = this.#list[index];
@@ -60,7 +59,7 @@ export class Params {
   }
 }
 
-/** Maximum number of keys of a call, as nodes have it for pages. */
+/** As nodes have it for pages. */
 const maxKeys = 1_000;
 
 function asBytes(value: unknown): Uint8Array {

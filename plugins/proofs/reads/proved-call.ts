@@ -1,4 +1,4 @@
-/** A JSON-RPC call whose answer is proved where that is possible (decisions.md section 18). */
+/** The answer is proved where that is possible (decisions.md section 18). */
 import type { CallReporter, Memory } from "sluice-gateway/plugin";
 import type {
   Ledger,
@@ -25,16 +25,14 @@ export interface ProverDeps {
   readonly ledger: Ledger;
   /** Undefined with neither a checkpoint nor a relay chain. */
   readonly chain: ProvedChain | undefined;
-  /** The nodes, which are asked one by one if the proof that the ledger returns is wrong. */
+  /** Asked one by one if the proof that the ledger returns is wrong. */
   readonly nodes: readonly HeadNode[];
   readonly headers: Headers;
   readonly kept: KeptNodes;
   readonly wrongNodes: WrongNodes;
-  /** Called once per call. */
   readonly count: (outcome: CallProof["state"]) => void;
 }
 
-/** The proof that the client asked for. */
 export interface Wanted {
   /** Undefined if the client asked for something else, which is refused. */
   readonly mode: Mode | undefined;
@@ -42,7 +40,7 @@ export interface Wanted {
   readonly member: boolean | "return";
 }
 
-/** One item of the body: a call, or `other`. */
+/** An item of the body. */
 export type Item =
   | { readonly kind: "call"; readonly id: string; readonly method: string; readonly params: string }
   | { readonly kind: "other" };
@@ -211,7 +209,7 @@ export async function prove(
   return reason;
 }
 
-/** Calls any node, with the cache and the retries of the ledger. `called`: gets each call. */
+/** Any node answers, with the cache and the retries of the ledger. `called`: gets each call. */
 function throughLedger(ledger: Ledger, called: [LedgerMethod, Buffer][]): HeadNode {
   return headNode({
     name: "any",

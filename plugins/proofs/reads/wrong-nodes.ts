@@ -1,4 +1,4 @@
-/** Finds the nodes whose answers are proved to be wrong, stops using them, and keeps the evidence. */
+/** Stops using the nodes whose answers are proved to be wrong, and keeps the evidence. */
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Host } from "sluice-gateway/plugin";
@@ -22,7 +22,6 @@ interface Evidence {
   readonly upstream: string;
   readonly node: string;
   readonly reason: string;
-  /** Hash of the block. */
   readonly block: string;
   readonly calls: readonly AnsweredCall[];
 }
@@ -43,15 +42,14 @@ export class WrongNodes {
     this.#host = host;
   }
 
-  /** Describes the nodes that are not used. Undefined if there are none. */
+  /** Undefined if all nodes are used. */
   get reason(): string | undefined {
     const names = this.#nodes.filter(({ isDistrusted }) => isDistrusted).map(({ name }) => name);
     return names.length === 0 ? undefined : `wrong proofs of ${names.join(", ")}`;
   }
 
   /**
-   * Call it after a wrong answer, if it is not known which node gave it. Asks every node, and stops using those whose
-   * answers are wrong. One search runs at a time. Never rejects.
+   * Call this after a wrong answer, if it is not known which node gave it. One search runs at a time. Never rejects.
    */
   async search(run: ProvableRead["run"], hash: string): Promise<void> {
     if (this.#isSearching) return;

@@ -2,7 +2,7 @@
 import { joinBytes, ScaleError, ScaleReader } from "../proofs/scale.ts";
 
 export interface TrieNode {
-  /** The part of the key that the node adds, one nibble per byte. */
+  /** One nibble per byte. */
   readonly nibbles: Uint8Array;
   readonly value: TrieValue | undefined;
   /** Hashes (32 bytes) or whole nodes (fewer bytes) of the children. Empty for a leaf. */
@@ -14,10 +14,9 @@ export type TrieValue = { readonly inline: Uint8Array } | { readonly hash: Uint8
 
 export const hashBytes = 32;
 
-/** The encoding of a trie without entries. */
 export const emptyNode = Uint8Array.of(0);
 
-/** The kinds of nodes with the bits that a first byte begins with. */
+/** A first byte begins with these bits. */
 const kinds = {
   leaf: { prefix: 0b0100_0000, bits: 6 },
   branch: { prefix: 0b1000_0000, bits: 6 },
@@ -28,7 +27,7 @@ const kinds = {
 
 type Kind = keyof typeof kinds;
 
-/** Returns undefined for the empty node. Throws a ScaleError if the bytes are not a node. */
+/** Undefined for the empty node. Throws a ScaleError if the bytes are not a node. */
 export function readNode(bytes: Uint8Array): TrieNode | undefined {
   const reader = new ScaleReader(bytes);
   const first = reader.u8();
@@ -90,7 +89,7 @@ function readChild(reader: ScaleReader): Uint8Array {
   return child;
 }
 
-/** Returns the nibbles of bytes, one per byte. */
+/** One nibble per byte. */
 export function nibblesOf(bytes: Uint8Array): Uint8Array {
   const nibbles = new Uint8Array(bytes.length * 2);
   let at = 0;
@@ -101,7 +100,6 @@ export function nibblesOf(bytes: Uint8Array): Uint8Array {
   return nibbles;
 }
 
-/** Returns the bytes of an even number of nibbles. */
 export function bytesOfNibbles(nibbles: Uint8Array): Uint8Array {
   return Uint8Array.from(
     { length: nibbles.length / 2 },
@@ -109,7 +107,7 @@ export function bytesOfNibbles(nibbles: Uint8Array): Uint8Array {
   );
 }
 
-/** Returns the first bytes of a node: its kind, the number of its nibbles, and the nibbles. */
+/** The kind of a node, the number of its nibbles, and the nibbles. */
 export function encodeStart(kind: Kind, nibbles: Uint8Array): Uint8Array {
   const { prefix, bits } = kinds[kind];
   const max = 2 ** bits - 1;

@@ -1,4 +1,3 @@
-/** Computes the root of a trie, such as the extrinsics root of a block. */
 import { compact, compareBytes, joinBytes } from "../proofs/scale.ts";
 import { emptyNode, encodeStart, hashBytes, nibblesOf } from "./node.ts";
 import { hashOf } from "./blake2.ts";
@@ -8,7 +7,7 @@ export type Layout = "V0" | "V1";
 
 const maxInlineBytes = 32;
 
-/** Returns the root of the trie that maps the positions of `values`, as compact integers, to them. */
+/** The trie maps the positions of `values`, as compact integers, to them. */
 export function orderedRoot(values: readonly Uint8Array[], layout: Layout): Uint8Array {
   return trieRoot(
     values.map((value, index) => [compact(index), value]),
