@@ -1,6 +1,6 @@
 /**
- * One provider per source, opened at the first use. This measured code restricts the report data that callers can bind
- * into a quote, so that a quote cannot be mistaken for one of a session's keyset.
+ * The service `attestation`: one provider per source, opened at the first use. This measured code restricts the report
+ * data that callers can bind into a quote, so that a quote cannot be mistaken for one of a session's keyset.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
@@ -27,7 +27,7 @@ import { simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
 declare module "sluice-gateway/services" {
   interface Attestation {
-    /** For keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
+    /** Provider for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
     provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
   }
 }

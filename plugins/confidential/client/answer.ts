@@ -49,6 +49,7 @@ export interface FinalAnswer {
   readonly recomputedCUMilli: number | undefined;
   /** True if this client has verified the signed report. The gateway's own verdict is ignored. */
   readonly verified: boolean;
+  /** Undefined if the report is verified. */
   readonly unverifiedReason?: UnverifiedReason;
   /** The checks of the signed report, in order. */
   readonly checks: readonly Check[];

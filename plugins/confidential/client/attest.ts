@@ -135,7 +135,6 @@ async function checkEvidence(
 }
 
 interface ResolvedEvidence {
-  /** Parsed JSON, not verified yet. */
   readonly evidence: unknown;
   readonly digest: string;
 }

@@ -5,10 +5,7 @@ import type { HandshakeCheck } from "./handshake-attempt.ts";
 
 type CheckName = HandshakeCheck | TdxCheck | SnpCheck | "evidence" | "not_simulated" | "price";
 
-/**
- * What the checks of a session mean, for people who do not know their names. Each statement is true if the check
- * passed.
- */
+/** The meanings of checks, for people who do not know their names. Each statement is true if the check passed. */
 const meanings: Readonly<Record<CheckName, string>> = {
   policy: "the pinned key signed the operator's policy, which is neither expired nor rolled back",
   connection: "the gateway accepts encrypted sessions with this API key",

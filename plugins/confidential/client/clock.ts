@@ -1,7 +1,7 @@
 export interface ClientClock {
-  /** Returns milliseconds since 1970. */
+  /** Returns the time in milliseconds since 1970. */
   now(): number;
-  /** Returns a function that cancels the task. */
+  /** Runs the task once after `ms` milliseconds. Returns a function that cancels it. */
   after(ms: number, task: () => void): () => void;
 }
 

@@ -77,7 +77,6 @@ export function readPricing(value: unknown): StreamPricing | undefined {
   return { network, ...offer, tokenUsdRate: rate, asOf };
 }
 
-/** The part of a pricing that a gateway offers before a request. Undefined if it is missing or invalid. */
 export function readOffer(
   value: unknown,
 ): Pick<StreamPricing, "coefficient" | "pricePerTokenNano" | "classes"> | undefined {

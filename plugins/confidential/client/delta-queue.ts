@@ -3,11 +3,10 @@ import type { Delta } from "./answer.ts";
 
 export interface DeltaQueue extends AsyncIterable<Delta> {
   push(delta: Delta, bytes: number): void;
-  /** The reader still gets the queued deltas. */
+  /** Ends the iteration after the queued deltas. */
   end(): void;
   /** Discards the queued deltas and throws `error` to the reader. */
   fail(error: unknown): void;
-  /** Size of the deltas that have not been read. */
   unreadBytes(): number;
 }
 

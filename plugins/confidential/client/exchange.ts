@@ -22,7 +22,6 @@ import type { Settings } from "./options.ts";
 
 export interface ActiveRequest {
   readonly deltas: DeltaQueue;
-  /** Set when the reader leaves the loop or the signal is aborted. */
   isCancelled: boolean;
   /** Undefined until the request has been sent completely. */
   sendCancel: (() => Promise<void>) | undefined;

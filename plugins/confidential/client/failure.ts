@@ -71,7 +71,6 @@ export function failureOfClose(closeCode: number): ConfidentialError {
   return new ConfidentialError(isPlain ? "CONNECTION_CLOSED" : only, message);
 }
 
-/** The client closes the connection with this code. */
 export function closeCodeOf(code: ConfidentialCode): number {
   return Object.hasOwn(closeCodes, code) ? closeCodes[code as StreamCode] : plainCloseCodes.ok;
 }

@@ -12,7 +12,6 @@ import type { SessionPolicy } from "./policy.ts";
 import type { StreamSocket } from "./socket.ts";
 import type { WebChannel } from "./web-channel.ts";
 
-/** All checks of the session have passed. */
 export interface OpenSession {
   readonly socket: StreamSocket;
   readonly channel: WebChannel;
@@ -53,7 +52,6 @@ export function createHandshakeChecks(): Checklist<HandshakeCheck> {
   return createChecklist<HandshakeCheck>([...checkNames, "session_keys"]);
 }
 
-/** The error lists all checks up to the failed one. */
 export function refuse(
   { checks }: HandshakeProgress,
   name: HandshakeCheck,

@@ -115,7 +115,7 @@ async function openInTime(
   }
 }
 
-/** The caller's reason is returned unchanged. The error of the handshake's own timeout lists the checks so far. */
+/** The error of the handshake's own timeout lists the checks so far. Any other reason is the caller's. */
 function abortReason({ reason }: AbortSignal, checks: Checklist<HandshakeCheck>): unknown {
   if (!(reason instanceof ConfidentialError)) return reason;
   return new ConfidentialError(reason.code, reason.message, { checks: checks.list() });

@@ -1,4 +1,4 @@
-/** Detects replays and keeps handshakes small. */
+/** The data that a client keeps between sessions, to detect replays and to keep handshakes small. */
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { createSeenCounters } from "../protocol/seen-counters.ts";
 import type { SeenCounters } from "../protocol/seen-counters.ts";
@@ -12,14 +12,16 @@ import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
 export interface PolicySerials {
   /** Returns the highest serial number seen, or undefined. `gateway`: the gateway's base URL and the pinned key. */
   highest(gateway: string): number | undefined | Promise<number | undefined>;
-  /** `serial` is never below `highest`. */
+  /** Stores a serial number, which is never below `highest`. */
   record(gateway: string, serial: number): void | Promise<void>;
 }
 
 /** Memory of one process for any number of sessions, created by `createClientMemory`. */
 export interface ClientMemory {
   readonly serials: PolicySerials;
+  /** Verifies evidence, and remembers the results. */
   readonly verifier: EvidenceVerifier;
+  /** The counters of signed reports, to detect a report that is used twice. */
   readonly counters: SeenCounters;
   /** Keysets that have presented a quote that was created for this client. */
   readonly keysets: VerifiedKeysets;

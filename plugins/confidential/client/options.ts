@@ -69,7 +69,6 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   readonly signal?: AbortSignal;
 }
 
-/** Subprotocols and headers that authenticate a connection. */
 export interface Credential {
   readonly protocols: string[];
   readonly headers: Record<string, string> | undefined;
@@ -79,7 +78,6 @@ export interface Settings {
   /** Base URL for HTTP requests, without a trailing slash. */
   readonly base: string;
   readonly streamUrl: string;
-  /** Keysets and evidence are stored in the memory under this key. */
   readonly endpoint: string;
   readonly network: string;
   readonly model: string;
@@ -97,7 +95,6 @@ export interface Settings {
   readonly connectMs: number | undefined;
   readonly openChannel: OpenChannel;
   readonly openWebSocket: OpenWebSocket;
-  /** Returns a credential for the next connection. */
   credential(): Promise<Credential>;
   /** True if `credential` can be called for more than one connection. */
   readonly isReusable: boolean;

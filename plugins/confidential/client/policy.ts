@@ -1,4 +1,4 @@
-/** The operator's document, signed by the pinned key, overridden by the caller's options. */
+/** The policy of a session: the operator's document, signed by the pinned key, overridden by the caller's options. */
 import type { Role } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import { policyPath, readPolicyDocument } from "../protocol/policy-document.ts";
@@ -11,13 +11,12 @@ import { webSuite } from "./web-crypto.ts";
 
 export interface SessionPolicy {
   readonly termination: Role;
-  /** `teeType`: the `tee_type` that the evidence declares. */
   policyFor(teeType: unknown): VerificationPolicy;
 }
 
 const maxDocumentBytes = 524_288;
 
-/** Returns a text with the reason if the policy document is refused. */
+/** Returns the policy, or a text with the reason why the policy document is refused. */
 export async function readSessionPolicy(
   settings: Settings,
   signal: AbortSignal,

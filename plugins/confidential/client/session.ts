@@ -141,7 +141,6 @@ export function createSession(open: OpenSession, settings: Settings): Session {
 interface StartedAnswer {
   readonly answer: Answer;
   readonly active: ActiveRequest;
-  /** Ends the deltas and settles `answer.final` when `final` settles. */
   readonly settle: (final: Promise<FinalAnswer>) => void;
 }
 

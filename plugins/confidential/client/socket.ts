@@ -14,7 +14,7 @@ export type StreamMessage =
   | { readonly kind: "closed"; readonly code: number };
 
 export interface StreamSocket {
-  /** Empty if the server selected no subprotocol. */
+  /** The subprotocol that the server selected. Empty if it selected none. */
   readonly protocol: string;
   /** False as soon as one end has begun to close the connection. */
   readonly isOpen: boolean;
@@ -51,7 +51,7 @@ export type OpenWebSocket = (
  */
 const maxUnreadBytes = 64 * 1024 * 1024;
 const maxUnsentBytes = 1024 * 1024;
-/** WebSocket has no event for sent data. */
+/** The interval for polling `bufferedAmount`, because WebSocket has no event for sent data. */
 const flushPollMs = 5;
 
 /** Rejects with a ConfidentialError, or with the signal's reason. */

@@ -100,7 +100,6 @@ export async function createWebChannel(options: ChannelOptions): Promise<WebChan
   };
 }
 
-/** Each task runs after the previous ones have ended. */
 function createSerialQueue(): <Value>(task: () => Promise<Value>) => Promise<Value> {
   let last: Promise<unknown> = Promise.resolve();
   return (task) => {

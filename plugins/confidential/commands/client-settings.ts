@@ -1,11 +1,10 @@
 export interface LocalGateway {
-  /** Such as http://127.0.0.1:8117. */
   readonly url: string;
   readonly key: string;
   readonly model: string;
 }
 
-/** For each program: the text of a file, or shell commands. */
+/** The settings for each program: the text of a file, or shell commands. */
 export const clientSettings = {
   codex: ({ url, key, model }: LocalGateway) => `# ~/.codex/config.toml
 model = ${JSON.stringify(model)}

@@ -1,4 +1,4 @@
-/** `sluice connect` runs the template `connect` of `sluice init`. */
+/** `sluice connect`, which runs the template `connect` of `sluice init`. */
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -34,10 +34,10 @@ type Client = keyof typeof clientSettings;
 // The object has no other keys.
 const clients = Object.keys(clientSettings) as Client[];
 
-/** These would open stores and threads: the other gateway has the accounts, and the page is here. */
+/** Services that would open stores and threads: the other gateway has the accounts, and the page is here. */
 const without = ["accounts", "metering", "dashboard", "alerts"];
 
-/** As of `key` in the step `local-access`. */
+/** The pattern of `key` of the step `local-access`. */
 const keyPattern = /^[\x21-\x7e]{16,256}$/;
 
 export const connect: Command = {

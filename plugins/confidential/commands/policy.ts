@@ -1,4 +1,4 @@
-/** `sluice policy sign` runs on another machine than the gateway that serves the signed document. */
+/** `sluice policy sign`, for another machine than the gateway that serves the signed document. */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import {
@@ -32,7 +32,7 @@ function refuse(context: CommandContext, why: string): 1 {
   return 1;
 }
 
-/** Returns a text with the reason if the file is not a policy. */
+/** Returns the bytes to sign, or a text with the reason why the file is not a policy. */
 async function readPolicyFile(file: string): Promise<Uint8Array | string> {
   let value: unknown;
   try {

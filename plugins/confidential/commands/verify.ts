@@ -55,9 +55,7 @@ interface Outcome {
   readonly url: string;
   readonly network: string;
   readonly model: string;
-  /** A client with these options would accept the session. */
   readonly accepted: boolean;
-  /** Hardware attests an accepted image. */
   readonly verified: boolean;
   readonly assurance: string;
   readonly termination?: string;
@@ -112,7 +110,7 @@ function facts(evidence: VerificationReport | undefined): Pick<Outcome, "image_h
   return { ...(imageHash !== undefined && { image_hash: imageHash }), ...(tcb && { tcb }) };
 }
 
-/** Returns a text with the reason if there are no options. */
+/** Returns the options, or a text with the reason why there are none. */
 async function readOptions(
   context: CommandContext,
   values: OptionValues,
@@ -146,7 +144,7 @@ interface Target {
   readonly model: string;
 }
 
-/** The model must have evidence. */
+/** Returns the first model of the catalogue that matches `wanted` and has evidence. */
 async function findModel(
   url: string,
   apiKey: string,

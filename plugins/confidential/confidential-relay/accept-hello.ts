@@ -47,14 +47,13 @@ export async function acceptHello(
     return { hello, id, upstream, attestation: attestationText(attestation, upstream) };
   }
   upstream.link.close();
-  // The enclave is healthy even if the id could not be stored.
+  // It is not the enclave's fault if the id could not be stored.
   upstream.onEnd(claimed);
   return claimed === false
     ? fault("ATTESTATION_UNAVAILABLE", "the enclave reused a session id")
     : fault("ATTESTATION_UNAVAILABLE", "the session id cannot be stored at the moment");
 }
 
-/** Undefined if the store cannot be used. */
 async function claim(
   id: string,
   { sessionIds, log }: Pick<AcceptHelloDeps, "sessionIds" | "log">,

@@ -32,12 +32,13 @@ export interface RequestBill {
   readonly done: string;
   readonly verdict: ReportVerdict;
   /**
-   * The enclave produced nothing, for example because the request was refused or cancelled immediately. Such a request
-   * is free and has no receipt.
+   * True if the enclave produced nothing, for example because the request was refused or cancelled at once. Such a
+   * request is free and has no receipt.
    */
   readonly isEmpty: boolean;
   /**
-   * The report has more tokens than the answer has bytes. Hidden reasoning can be the cause, so a person must decide.
+   * True if the report has more tokens than the answer has bytes. Hidden reasoning can be the cause, so a person must
+   * decide.
    */
   readonly isImplausible: boolean;
 }
@@ -46,7 +47,6 @@ export class BilledRequest {
   readonly rid: number;
   readonly #facts: SessionContext;
   isForwarded = false;
-  /** The final frame of the answer has been sent to the client. */
   isAnswered = false;
   #frameBytes = 0;
   readonly #answer = { sent: 0, all: 0 };
@@ -65,7 +65,6 @@ export class BilledRequest {
     this.#frameBytes += frame.length;
   }
 
-  /** `isSent`: the chunk was written to the client's connection. */
   addChunk(length: number, isSent: boolean): void {
     const { hello, upstream } = this.#facts;
     if (this.#answer.all === 0 && this.#forwardedAt !== undefined) {
@@ -138,7 +137,7 @@ export class BilledRequest {
     });
   }
 
-  /** Never more than was reserved (decisions.md section 3). */
+  /** Returns the cost of the reported tokens, but never more than was reserved (decisions.md section 3). */
   #cost({ report }: ReportVerdict, price: Price): number {
     if (this.#charge === undefined || report === undefined) return 0;
     return Math.min(price.costMilliCu(countsOf(report.tokens)), this.#charge.reservedMilliCu);
@@ -218,7 +217,6 @@ function priceOf({ price }: UpstreamSession, { coefficient }: UsageReport): Pric
   return atCoefficient(price, Math.min(coefficient, price.pricing.coefficient));
 }
 
-/** An outcome has the same name in the journal for every surface. */
 const outcomeOf: Readonly<Record<Finish, Outcome>> = {
   stop: "complete",
   length: "complete",

@@ -9,7 +9,7 @@ import { parseJson } from "sluice-gateway/internal/toolkit";
 import { evidenceDigest } from "../protocol/report-data.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
 
-/** Evidence of keysets has 5 to 40 KB, so this covers some hundred workers. */
+/** Maximum length of the evidence of keysets. Evidence has 5 to 40 KB, so this covers some hundred workers. */
 const maxSharedChars = 32 * 1024 * 1024;
 /** Quotes for a single nonce are not presented again, and a client may request any number of them. */
 const maxSingleChars = 4 * 1024 * 1024;
@@ -19,8 +19,8 @@ export class EvidenceCache {
   readonly #single = new Texts(maxSingleChars);
 
   /**
-   * Returns the digest, or undefined if the evidence has no canonical form. `evidence`: parsed JSON. `isSingle`:
-   * created for one session; such evidence must not evict the evidence that all sessions of a keyset share.
+   * Returns the digest, or undefined if the evidence has no canonical form. `evidence`: parsed JSON. `isSingle`: true
+   * if it was created for one session; such evidence must not evict the evidence that all sessions of a keyset share.
    */
   async keep(evidence: unknown, isSingle: boolean): Promise<string | undefined> {
     const digest = await evidenceDigest(nodeSuite, evidence);
@@ -29,7 +29,6 @@ export class EvidenceCache {
     return digest;
   }
 
-  /** Returns parsed JSON. */
   find(digest: string): unknown {
     const text = this.#shared.get(digest) ?? this.#single.get(digest);
     return text === undefined ? undefined : parseJson(text);
@@ -38,7 +37,6 @@ export class EvidenceCache {
 
 class Texts {
   readonly #maxChars: number;
-  /** The least recently used text is first. */
   readonly #texts = new Map<string, string>();
   #chars = 0;
 

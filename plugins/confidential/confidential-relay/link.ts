@@ -1,4 +1,4 @@
-/** A WebSocket to a worker, or the gateway's own enclave in this process, for one session. */
+/** A connection to an enclave for one session: a WebSocket to a worker, or a call into this process. */
 
 export interface EnclaveLink {
   /** Frames that arrive before the listener is set are queued. */
@@ -6,9 +6,9 @@ export interface EnclaveLink {
   text(frame: Uint8Array): void;
   /** Returns false if the caller should stop sending until `onDrain` is called. */
   binary(frame: Uint8Array): boolean;
-  /** Incoming frames are queued until `resume` is called. */
   pause(): void;
   resume(): void;
+  /** The listener is not called any more. */
   close(): void;
 }
 
@@ -44,7 +44,6 @@ export class LinkInbox {
     else this.#listener.onBinary(frame);
   }
 
-  /** `notify` is called now, or as soon as the listener is set. */
   deliver(notify: (listener: LinkListener) => void): void {
     if (this.#listener === undefined) this.#early.push(notify);
     else notify(this.#listener);

@@ -21,7 +21,6 @@ export interface OpenEnclave {
   readonly link: EnclaveLink;
   readonly attestation: AttestationFrame;
   readonly attested: Attested;
-  /** `sha256:<hex>`. */
   readonly evidenceDigest: string;
   /** The assurance is never `none`. */
   readonly evidence: VerificationReport;
@@ -44,7 +43,7 @@ export interface OpenFailure extends Fault {
   readonly isUnseen?: true;
 }
 
-/** `helloBytes`: forwarded unchanged. Closes the link if no session could be opened. */
+/** Closes the link if no session could be opened. */
 export async function openEnclave(
   link: EnclaveLink,
   helloBytes: Uint8Array,

@@ -1,4 +1,4 @@
-/** The state outlives a reload; the streams to the networks belong to this configuration. */
+/** Opens the service: the state that outlives a reload, and the streams to the networks of this configuration. */
 import { UnfinishedBytes } from "sluice-gateway/internal/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import type { Confidential, EvidenceSource } from "sluice-gateway/services";

@@ -1,6 +1,6 @@
 /**
- * For networks whose workers have no enclave. The gateway decrypts sessions in its own process and shows clients the
- * attestation of that process.
+ * The gateway's own enclaves, for networks whose workers have none. The gateway decrypts sessions in its own process
+ * and shows clients the attestation of that process.
  */
 import type { HeldBytes } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";

@@ -1,6 +1,6 @@
 /**
- * A rate limit per workspace. A quote costs the platform and this process tens of milliseconds, and every client can
- * request one in each `hello`.
+ * A rate limit for quotes, per workspace. A quote costs the platform and this process tens of milliseconds, and every
+ * client can request one in each `hello`.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";

@@ -11,7 +11,7 @@ export interface AnswerBytes {
 
 /**
  * The part of a cost that is credited for an interrupted answer: `costMilli × (1 − sent / all)`, rounded down. The
- * whole cost is credited if no chunk was sent. `answer`: bytes of ciphertext chunks.
+ * whole cost is credited if no chunk was sent. `sent` and `all` are bytes of ciphertext chunks.
  */
 export function creditMilliCu(costMilliCu: number, { sent, all }: AnswerBytes): number {
   if (sent === 0) return costMilliCu;
@@ -31,7 +31,6 @@ const maxCreditsPerKey = 64;
 
 export class MemoryRetryCredits {
   readonly #clock: Clock;
-  /** By API key, then by attempt. */
   readonly #credits = new BoundedMap<string, BoundedMap<string, Credit>>(maxKeys);
   readonly #givenMilliCu;
   readonly #given;
@@ -89,7 +88,7 @@ export class MemoryRetryCredits {
   }
 }
 
-/** Credits are stored under this name. Undefined if the session has no idempotency key. */
+/** The name under which credits are stored. Undefined if the session has no idempotency key. */
 export function attemptName({ hello, requestBytes }: StreamAttempt): string | undefined {
   const { idempotencyKey, network, model, maxOutputTokens } = hello;
   if (idempotencyKey === undefined) return undefined;

@@ -16,7 +16,7 @@ import type { StreamStore } from "./stream-store.ts";
 export interface StreamNetwork {
   readonly name: string;
   readonly termination: Role;
-  /** Only for a network whose workers decrypt. `helloBytes`: the `hello` frame as received. */
+  /** Used only if the network's workers decrypt. `helloBytes`: the `hello` frame as received. */
   openStream(helloBytes: Uint8Array, hello: Hello): Promise<AttestedUpstream | Fault>;
 }
 
@@ -46,7 +46,6 @@ export interface SharedStreamState extends StreamStore {
 
 export interface ConfidentialDeps extends SharedStreamState {
   readonly networks: readonly StreamNetwork[];
-  /** Counts what all clients make the gateway hold. */
   readonly memory: Memory;
   openOwn(options: StreamOptions): OwnEnclaves;
   readonly policy: Confidential["policy"];

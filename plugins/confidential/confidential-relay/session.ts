@@ -36,7 +36,7 @@ const notAdmitted = {
   unavailable: fault("UPSTREAM_FAILED", "the key cannot be checked now"),
 } as const;
 
-/** From the final frame to the report, and from the client's disconnect to both. */
+/** Maximum time from the final frame to the report, and from the client's disconnect to both. */
 const reportMs = 10_000;
 
 export class StreamSession implements LinkListener {
@@ -50,7 +50,7 @@ export class StreamSession implements LinkListener {
   #request: BilledRequest | undefined;
   /** Frames that wait for the end of the handshake or for the answer of a store. Undefined if none has to wait. */
   #held: Buffer[] | undefined;
-  /** No more frames are sent to the client. The enclave must still send a report if one is missing. */
+  /** True if no more frames are sent to the client. The enclave must still send a report if one is missing. */
   #isClosed = false;
   #pendingEnd: (() => void) | undefined;
   /**
@@ -133,7 +133,6 @@ export class StreamSession implements LinkListener {
     this.onDrain();
   }
 
-  /** Returns true if the frame has to wait. */
   #hold(data: Buffer): boolean {
     this.#held?.push(data);
     return this.#held !== undefined;
@@ -167,7 +166,6 @@ export class StreamSession implements LinkListener {
     });
   }
 
-  /** Returns undefined if the session has failed or ended. */
   #beginRequest(rid: number, context: SessionContext): Awaitable<BilledRequest | undefined> {
     return andThen(this.#customer.admitted(), (admission) => {
       if (this.#isClosed || this.#context === undefined) return undefined;
@@ -249,7 +247,7 @@ export class StreamSession implements LinkListener {
     if (!isBusy) this.#pendingEnd?.();
   }
 
-  /** An answer without a report could not be charged. */
+  /** Fails the session unless the report arrives in time. An answer without a report could not be charged. */
   #startReportDeadline(): void {
     this.#reportDeadline?.[Symbol.dispose]();
     const onTimeout = this.#guarded(() => this.#onEnclaveFailure());
@@ -312,7 +310,7 @@ export class StreamSession implements LinkListener {
     this.#startReportDeadline();
   }
 
-  /** A request that has no report will not get one any more. If the client's connection is closed, the session ends. */
+  /** Called when no report will arrive any more. If the client's connection is closed, also ends the session. */
   #releaseUnreported(): void {
     this.#reportDeadline?.[Symbol.dispose]();
     this.#request?.release();
@@ -332,7 +330,6 @@ export class StreamSession implements LinkListener {
     this.#endWhenIdle(() => this.#closeConnection(plainCloseCodes.overloaded));
   }
 
-  /** A running request may finish. */
   #expire(): void {
     const reason = fault("LIMIT_EXCEEDED", "the session has reached its maximum duration");
     this.#endWhenIdle(() => this.#fail(reason));

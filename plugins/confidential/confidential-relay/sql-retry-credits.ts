@@ -1,11 +1,11 @@
-/** The tables let a retry reach another gateway. */
+/** `RetryCredits` in the tables of the gateway, so that a retry may reach another gateway. */
 import { createHash } from "node:crypto";
 import type { Log, Sql } from "sluice-gateway/plugin";
 import { number } from "sluice-gateway/internal/store";
 import { attemptName, type MemoryRetryCredits } from "./retry-credits.ts";
 import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "./stream-store.ts";
 
-/** The smaller of an amount and a cost. All members of SET see the row as it was before. */
+/** The part of an amount that covers a cost. All members of SET see the row as it was before. */
 const usedPart = "CASE WHEN milli < $3 THEN milli ELSE $3 END";
 
 /**

@@ -5,11 +5,10 @@
 import type { Receipt } from "sluice-gateway/services";
 import type { Hello } from "../protocol/hello.ts";
 
-/** confidential-stream.md section 2 requires 30 days. */
+/** Time for which receipts are kept. confidential-stream.md section 2 requires 30 days. */
 export const receiptsKeptMs = 90 * 86_400_000;
-/** An id of a session can be used once while its receipts are kept. */
+/** SQL for the claim of the id of a session, which can be used once while its receipts are kept. */
 export const sessionClaim = (id: string): string => `'stream ' || CAST(${id} AS text)`;
-/** Time for which credit for interrupted answers is kept. */
 export const creditsKeptMs = 3_600_000;
 
 export interface StreamStore {
@@ -45,7 +44,6 @@ export interface SessionIds {
 export interface StreamAttempt {
   readonly keyId: string;
   readonly hello: Pick<Hello, "idempotencyKey" | "network" | "model" | "maxOutputTokens">;
-  /** Total size of the request's frames. */
   readonly requestBytes: number;
 }
 
@@ -59,7 +57,7 @@ export interface StreamAttempt {
  * paid for both. Credit counts once. It is not renewed if the retry is also interrupted.
  */
 export interface RetryCredits {
-  /** `milli`: the cost of the part of an answer that was not sent. Never fails. */
+  /** Adds credit for the part of an answer that was not sent. `milli`: the cost of that part. Never fails. */
   add(attempt: StreamAttempt, milli: number): Promise<void>;
   /** Resolves to how much of the cost the credit of earlier attempts covers, in milli-CU. Never fails. */
   take(attempt: StreamAttempt, costMilliCu: number): Promise<number>;

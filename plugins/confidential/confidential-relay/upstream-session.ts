@@ -4,9 +4,8 @@ import type { OpenEnclave } from "./open-enclave.ts";
 export interface AttestedUpstream extends OpenEnclave {
   /** Undefined for the gateway's own enclave: its calls to the model are recorded as ordinary chat completions. */
   readonly records?: CallRecords | undefined;
-  /** For log lines. Undefined for the gateway's own enclave. */
   readonly workerId: string | undefined;
-  /** A report with a lower coefficient is charged at the lower one. */
+  /** The price that is offered and reserved. A report with a lower coefficient is charged at the lower one. */
   readonly price: Price;
   /**
    * `isHealthy`: false if the enclave failed, true if it did not. Undefined if the enclave refused the client's input,
@@ -15,5 +14,5 @@ export interface AttestedUpstream extends OpenEnclave {
   onEnd(isHealthy: boolean | undefined): void;
 }
 
-/** The attestation has been sent to the client. */
+/** An open session, whose attestation has been sent to the client. */
 export type UpstreamSession = Omit<AttestedUpstream, "attestation">;

@@ -1,4 +1,4 @@
-/** See confidential-stream.md section 5. */
+/** The OpenAPI description of the HTTP routes of the encrypted stream (confidential-stream.md section 5). */
 import { violationsSchema, type DocumentedRefusal, type Operation } from "sluice-gateway/plugin";
 import { digestPattern } from "./documents.ts";
 import type { ConfidentialOptions } from "./options.ts";

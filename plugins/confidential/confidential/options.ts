@@ -1,4 +1,4 @@
-/** The schema of these options is in index.ts. */
+/** The options of the surface `confidential`. Their schema is in index.ts. */
 
 export interface ConfidentialOptions {
   readonly do: "ticket" | "evidence" | "receipt" | "policy";

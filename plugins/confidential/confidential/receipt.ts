@@ -7,7 +7,6 @@ export const sessionPattern = /^[A-Za-z0-9_-]{22}$/;
 export const maxRid = 9_999_999_999;
 const ridPattern = /^[1-9]\d{0,9}$/;
 
-/** A store that cannot be used is answered with 503. */
 export async function showReceipt(x: Exchange, confidential: Confidential): Promise<Reply> {
   const { session = "", rid = "" } = x.request.params;
   const isNamed = sessionPattern.test(session) && ridPattern.test(rid);

@@ -40,7 +40,6 @@ export interface OwnSessions {
   openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }
 
-/** The session has only one request. */
 const rid = 1;
 const noData = new Uint8Array(0);
 
@@ -51,7 +50,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   readonly #sessions: OwnSessions;
   #session: OwnSession | undefined;
   #channel: Channel | undefined;
-  /** Frames that wait until the link has room. */
   #unsent: Uint8Array[] = [];
   #deadline: Disposable | undefined;
   readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };

@@ -11,11 +11,11 @@ import { policyOf, type PolicyFor } from "./policy.ts";
 import { EnclaveRoute } from "./route.ts";
 
 export interface EnclaveWorkers {
-  /** The evidence policies, by name of the network. */
+  /** Evidence policies of the networks of kind `enclave`, by name of the network. */
   readonly policies: ReadonlyMap<string, VerificationPolicy>;
-  /** The state outlives a reload. */
+  /** The state about enclaves, which outlives a reload. */
   readonly state: EnclaveState;
-  /** `helloBytes`: the `hello` frame as received. */
+  /** Opens a session with a worker of the network. `helloBytes`: the `hello` frame as received. */
   openStream(
     network: OpenNetwork,
     helloBytes: Uint8Array,
@@ -34,6 +34,7 @@ export function openEnclaveWorkers(
   host.use("networks").addKind("enclave", {
     workerProtocols: ["http:", "https:", "ws:", "wss:"],
     statusUrl({ url }) {
+      // Without a status document of its own, the network is the single worker at its URL.
       const status = new URL("/status", url);
       status.protocol = status.protocol.replace("ws", "http");
       return status.href;
@@ -48,7 +49,6 @@ export function openEnclaveWorkers(
   return { policies, state, openStream };
 }
 
-/** For networks whose workers decrypt the encrypted stream in their own enclaves. */
 class EnclaveTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #policyFor: PolicyFor;

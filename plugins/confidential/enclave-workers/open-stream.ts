@@ -81,8 +81,8 @@ async function openAt(
 }
 
 /**
- * A healthy worker has refused this `hello`. Such a refusal must not count as a failure of the worker: otherwise a
- * client could make the gateway eject every worker.
+ * Returns true if a healthy worker has refused this `hello`. That must not count as a failure of the worker: otherwise
+ * a client could make the gateway eject every worker.
  */
 function isRefusal({ code }: Fault): boolean {
   return refusals.has(code);

@@ -4,7 +4,7 @@ import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
 import { snpPolicyOf, type SevSnpMember } from "../protocol/sev-snp-policy.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 
-/** After validation. Undefined members could not be read. */
+/** An entry of the section `networks` after validation. Undefined members could not be read. */
 interface Entry {
   readonly kind?: string;
   readonly url?: string;
@@ -26,7 +26,7 @@ interface EvidenceEntry {
   readonly sev_snp?: SevSnpMember;
 }
 
-/** Returns the policies of the enabled networks of a kind, by name of the network. */
+/** Returns the evidence policies of the enabled networks of a kind, by name of the network. */
 export function evidencePolicies(
   { networks }: Options,
   kind = "enclave",
@@ -55,7 +55,6 @@ function evidencePolicy(entry: EvidenceEntry): VerificationPolicy {
   };
 }
 
-/** Rules that the schema cannot express. */
 export function evidenceFaults(
   options: Options,
   deployment: Pick<Host, "environment"> & Pick<GatewayInfo, "variable">,

@@ -31,7 +31,6 @@ const renewMs = 300_000;
 export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly config: NetworkConfig;
   readonly deps: EnclaveDeps;
-  /** Resolves when the first check of the worker has ended. */
   readonly settled: Promise<void>;
   readonly url: string;
   readonly #model: string;

@@ -49,7 +49,7 @@ const sevSnpSchema: JsonSchema = {
   },
 };
 
-/** The evidence policy of an enclave network: confidential-stream.md section 3.5. */
+/** Evidence policy of an enclave network: confidential-stream.md section 3.5. */
 export const evidenceSchema: JsonSchema = {
   type: "object",
   description:

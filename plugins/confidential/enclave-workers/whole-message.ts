@@ -6,12 +6,10 @@ type Json = Readonly<Record<string, unknown>>;
 
 type OpenCall = { -readonly [Member in keyof ToolCall]: ToolCall[Member] };
 
-/** Maximum size of an answer. */
 const maxChars = 16 * 1024 * 1024;
 /** Size of a list entry in addition to its texts. */
 const entryChars = 64;
 
-/** Text that counts as produced by the model. */
 interface DeltaText {
   readonly content: string;
   readonly reasoning: string;
@@ -36,7 +34,7 @@ export function addDelta(
   produced.reasoningBytes += Buffer.byteLength(reasoning);
 }
 
-/** `delta`, `logprobs`: JSON. */
+/** Returns a choice of OpenAI's API. `delta`, `logprobs`: JSON. */
 export function choiceOf(delta: string, finishReason: string | null, logprobs?: string): Buffer {
   const finish = JSON.stringify(finishReason);
   const more = logprobs === undefined ? "" : `"logprobs":${logprobs},`;
@@ -52,7 +50,6 @@ export class MessageBuilder {
   readonly #logprobs: unknown[] = [];
   #chars = 0;
 
-  /** Returns false if the answer is too large. */
   add(delta: Json): boolean {
     const { content, reasoning, called } = textOfDelta(delta);
     this.#content += content;
@@ -108,7 +105,7 @@ interface CallPiece {
   readonly text: string;
 }
 
-/** Entries that are not calls are skipped. */
+/** Entries that are not calls are skipped. One without an index has the index of its place. */
 function callsOf({ tool_calls: list }: Json): readonly CallPiece[] {
   if (!Array.isArray(list)) return [];
   return list.flatMap((one: unknown, place) => {

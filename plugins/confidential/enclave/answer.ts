@@ -17,7 +17,6 @@ export interface AnswerOutcome {
   /** The model's own finish reason, if it has one. */
   readonly finishReason: string;
   readonly finish: Finish;
-  /** Undefined if nothing was produced. */
   readonly result: InferenceResult | undefined;
   readonly error: Refusal | undefined;
 }
@@ -111,12 +110,10 @@ const errors: Readonly<Record<InferenceFailure, Refusal>> = {
   timedOut: { code: "TIMEOUT", message: "the model did not answer in time" },
 };
 
-/** The request was refused before it reached the model. */
 export function refused(error: Refusal): AnswerOutcome {
   return { finishReason: "error", finish: "error", result: undefined, error };
 }
 
-/** The client ended the request in any way. `result`: undefined if nothing was produced. */
 export function cancelled(result?: InferenceResult): AnswerOutcome {
   return { finishReason: "cancel", finish: "cancel", result, error: undefined };
 }

@@ -10,7 +10,7 @@ import { isCount, readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 
 export interface ChatRequest {
-  /** For the upstream: a stream with usage. */
+  /** The request for the upstream, as a stream with usage. */
   readonly body: Buffer;
   readonly maxTokens: number;
   /** UTF-8 bytes of everything that the model reads. Used if the upstream does not count tokens. */
@@ -59,7 +59,6 @@ export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | 
   return { body: bodyOf(parameters, maxTokens), maxTokens, promptBytes: bytesOf(parameters) };
 }
 
-/** Other parameters are passed on unchanged. */
 function bodyOf(parameters: JsonObject, maxTokens: number): Buffer {
   const { max_completion_tokens: _limit, ...others } = parameters;
   const fixed = {

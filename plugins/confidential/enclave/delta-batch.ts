@@ -18,11 +18,10 @@ export interface DeltaBatch {
   flush(): void;
   hold(): void;
   release(): void;
-  /** Discards the queued text. */
   close(): void;
 }
 
-/** confidential-stream.md, 1.2. */
+/** Maximum duration of a batch, and its maximum number of tokens (confidential-stream.md, 1.2). */
 const batchMs = 40;
 const batchTokens = 8;
 

@@ -21,16 +21,15 @@ export interface DeltaParts {
   readonly calls: readonly CallPiece[];
 }
 
-/** Maximum number of characters of a text in one delta. */
 const pieceChars = 4_096;
-/** The JSON around a piece costs this in addition to its characters. */
+/** Cost of a piece in addition to its characters, for the JSON around it. */
 const pieceCost = 32;
 /**
  * Maximum cost of one delta: two whole pieces, such as reasoning and content. JSON escapes a character with at most six
  * bytes, so a delta has at most 6 × 8,256 = 49,536 bytes, and a frame of 65,536 has room for the rest of the chunk.
  */
 const maxCost = 2 * (pieceChars + pieceCost);
-/** Maximum per delta, and maximum number of characters of a name. Other calls are not combined. */
+/** Maximum number of calls in a delta, and of characters of a name. Others are not combined. */
 const maxCalls = 16;
 const maxNameChars = 256;
 
@@ -116,7 +115,6 @@ export class PendingDelta {
     this.#logprobs = [];
   }
 
-  /** Removes everything that was added. */
   take(): readonly JsonObject[] {
     const packer = new Packer(this.#role);
     for (const text of pieces(this.#reasoning)) packer.text("reasoning_content", text);

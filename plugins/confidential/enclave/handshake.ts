@@ -25,9 +25,7 @@ export interface EstablishedSession {
   readonly hello: Hello;
   readonly keyset: EnclaveKeyset;
   readonly channel: Channel;
-  /** 16 bytes. */
   readonly id: Bytes;
-  /** 32 bytes: th2. */
   readonly th: Bytes;
   /** The text frame with which the enclave answers. */
   readonly attestation: string;
@@ -37,7 +35,6 @@ export function isServed(offer: Offer | undefined): offer is Offer {
   return offer !== undefined && offer.activeWorkers > 0;
 }
 
-/** Why the enclave cannot serve this `hello`. */
 export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | undefined {
   const { identity, find, coefficient } = deps;
   if (hello.network !== identity.net) {

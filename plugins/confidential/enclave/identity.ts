@@ -1,6 +1,6 @@
 /**
- * A keyset, whose private keys are created here and never leave the process's memory, and the evidence that binds it.
- * It is replaced long before it expires, so that every session has enough time.
+ * The identity of an enclave: a keyset, whose private keys never leave the process's memory, and the evidence that
+ * binds it. It is replaced long before it expires, so that every session has enough time.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { EvidenceProvider } from "../evidence/provider.ts";
@@ -29,7 +29,7 @@ export interface IdentityDeps {
   readonly log?: Log;
 }
 
-/** A session uses the same keyset from its start to its end. */
+/** A keyset with its private keys and evidence. A session uses the same keyset from its start to its end. */
 export interface EnclaveKeyset {
   /** The exact bytes that the evidence binds. */
   readonly keyset: Bytes;
@@ -39,7 +39,7 @@ export interface EnclaveKeyset {
   readonly notAfter: number;
   readonly hs: Signer;
   readonly ur: Signer;
-  /** Does not bind a nonce, so it is for all clients. */
+  /** Evidence for all clients, which does not bind a nonce. */
   readonly evidence: AttestationEvidence;
   readonly evidenceDigest: string;
   /** The number of the next report. Each call returns a new number, starting at 1. */
@@ -50,7 +50,7 @@ export interface EnclaveIdentity {
   readonly net: string;
   readonly role: Role;
   readonly provider: EvidenceProvider;
-  /** Resolves when the first attempt to create a keyset has ended. */
+  /** Resolves when the first attempt to create a keyset has ended. Never rejects. */
   readonly ready: Promise<void>;
   /** Returns a fault while there is no evidence. */
   current(): EnclaveKeyset | Fault;
@@ -66,15 +66,14 @@ export interface EnclaveIdentity {
   close(): void;
 }
 
-/** A session that starts just before a new keyset still has half of the keyset's validity. */
+/** Time between keysets. A session that starts just before a new keyset still has half of the keyset's validity. */
 const renewMs = (keysetSeconds * 1000) / 2;
 const retryMs = 10_000;
 const quoteMs = 20_000;
-/** A burst, then half of the rate at which a TDX platform creates quotes. */
+/** Rate limit of quotes for nonces: a burst, then half of the rate at which a TDX platform creates quotes. */
 const quoteBurst = 32;
 const quoteEveryMs = 100;
 
-/** `ready` never rejects. */
 export function createEnclaveIdentity(deps: IdentityDeps): EnclaveIdentity {
   const { net, role, provider, clock, log } = deps;
   const closing = new AbortController();

@@ -43,7 +43,6 @@ export interface EnclaveSession {
   onDrain(): void;
   /** Call when the peer has disconnected. */
   abort(): void;
-  /** Closes the session after the running request has been answered. */
   stop(): void;
   readonly answering: string | undefined;
 }
@@ -51,7 +50,6 @@ export interface EnclaveSession {
 /** Minimum time between the last report and the end of its keyset, after which verifiers refuse the report. */
 const reportMarginMs = 10_000;
 
-/** The session first waits for `hello`. */
 export function openEnclaveSession(deps: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
   return new Session(deps, peer);
 }
@@ -64,7 +62,6 @@ class Session implements EnclaveSession {
   #established: EstablishedSession | undefined;
   readonly #arriving: RequestBuffer;
   #answer: EnclaveAnswer | undefined;
-  /** Number of reports that are being signed. */
   #reporting = 0;
   #isStopping = false;
   /** The fault with which the session ends when no request is running. */
@@ -279,7 +276,7 @@ class Session implements EnclaveSession {
     this.#close(closeCodes[code], { code, message });
   }
 
-  /** An exception is a bug in Sluice. The session's keys are not used any more. */
+  /** Handles an exception, which is a bug in Sluice. The session's keys are not used any more. */
   #onException(error: unknown): void {
     this.#deps.log.error({ err: error }, "a session of the encrypted stream failed");
     this.#close(plainCloseCodes.internal);

@@ -17,7 +17,6 @@ export interface SignedBytes {
 }
 
 export interface Summary {
-  /** The plaintext of the `final` frame. */
   readonly final: Uint8Array;
   /** `watched`: all frames of the request and its answer, including `final`. */
   report(watched: WatchedExchange): Promise<SignedBytes>;

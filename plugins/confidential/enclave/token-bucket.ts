@@ -1,7 +1,6 @@
 /** A token bucket: `burst` at once, then one per `everyMs`. */
 import type { Clock } from "sluice-gateway/plugin";
 
-/** Returns false if there is no token. */
 export type TakeToken = () => boolean;
 
 export function createTokenBucket(burst: number, everyMs: number, clock: Clock): TakeToken {

@@ -39,7 +39,6 @@ export function collateralFile(path: string): CollateralSource {
   };
 }
 
-/** May reject. */
 export type FetchCollateral = (url: string, quote: Uint8Array) => Promise<unknown>;
 
 /**

@@ -25,12 +25,10 @@ const drivers = { tdx_guest: "tdx", sev_guest: "sev-snp" } as const;
 type TsmTee = (typeof drivers)[keyof typeof drivers];
 
 export interface TsmOptions {
-  /** Set only by tests. Anyone who can choose the folder can choose what is attested. */
+  /** Path of configfs, set only by tests. Anyone who can choose the folder can choose what is attested. */
   readonly folder?: string;
   readonly files?: TsmFiles;
-  /** Needed for TDX. */
   readonly collateral?: CollateralSource;
-  /** Needed for SEV-SNP. */
   readonly revocationLists?: RevocationListSource;
 }
 
@@ -41,7 +39,6 @@ interface Tsm {
 
 const reportFolder = "/sys/kernel/config/tsm/report";
 
-/** Returns a fault if this machine does not have a provider of the wanted kind. */
 export async function openConfigfsTsm(
   wanted: TsmTee | "any",
   options: TsmOptions = {},
@@ -75,7 +72,7 @@ export async function openConfigfsTsm(
   };
 }
 
-/** The driver does not allow concurrent use. */
+/** The driver does not allow concurrent use, so all requests of this process run one after the other. */
 let last: Promise<unknown> = Promise.resolve();
 
 function runExclusively<Result>(task: () => Result | Promise<Result>): Promise<Result> {
@@ -139,7 +136,7 @@ async function makeQuote(
   return { tee_type: teeType, quote, ...(auxblob.length > 0 && { aux: toBase64(auxblob) }) };
 }
 
-/** The most privileged level that the guest may use is 0, unless a paravisor occupies it. */
+/** Selects the most privileged level that the guest may use: 0, unless a paravisor occupies it. */
 async function choosePrivilege({ files }: Tsm, item: string): Promise<void> {
   const floor = (await files.read(join(item, "privlevel_floor"))).toString("latin1").trim();
   if (floor !== "0") await files.write(join(item, "privlevel"), Buffer.from(floor));

@@ -15,7 +15,7 @@ export interface ProviderDeps {
   readonly simulatedAllowed: boolean;
   readonly collateral?: CollateralSource | undefined;
   readonly revocationLists?: RevocationListSource | undefined;
-  /** 32 bytes. Default: random bytes. */
+  /** Seed of the simulation: 32 bytes. Default: random bytes. */
   readonly seed?: Uint8Array;
   readonly tsm?: Pick<TsmOptions, "folder" | "files">;
   readonly dstack?: Pick<DstackOptions, "sockets">;

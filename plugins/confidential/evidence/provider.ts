@@ -10,13 +10,13 @@ import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
 
 export interface EvidenceProvider {
   readonly teeType: TeeType;
-  /** No hardware attests the evidence. */
+  /** True if no hardware attests the evidence. */
   readonly simulated: boolean;
   /** For a simulation: the test root, DER in base64. */
   readonly root?: string;
   /**
-   * The provider adds the data that verifiers need in addition to the quote: Intel's collateral or AMD's revocation
-   * list. If evidence of such a provider lacks this data, it could not be fetched.
+   * True if the provider adds the data that verifiers need in addition to the quote: Intel's collateral or AMD's
+   * revocation list. If evidence of such a provider lacks this data, it could not be fetched.
    */
   readonly staples?: boolean;
   /**
@@ -30,7 +30,7 @@ export function unavailable(why: string): Fault {
   return fault("ATTESTATION_UNAVAILABLE", why);
 }
 
-/** Not every platform can abort the creation of a quote. */
+/** Resolves when the signal aborts. Not every platform can abort the creation of a quote. */
 export function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
@@ -40,7 +40,6 @@ export function whenAborted(signal: AbortSignal): Promise<undefined> {
 
 export interface EvidenceContent {
   readonly reportData: Bytes;
-  /** Lower-case hex of SHA-256. */
   readonly imageHash: string;
 }
 
@@ -58,7 +57,6 @@ export async function readContent(
   return body && { reportData: body.reportData, imageHash: await tdxImageHash(body) };
 }
 
-/** `reportData`: 64 bytes. */
 export async function bindsReportData(
   evidence: AttestationEvidence | Fault,
   reportData: Uint8Array,

@@ -13,7 +13,7 @@ import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
 import { HourlyValue } from "./hourly-value.ts";
 
-/** Returns DER. Undefined if the list cannot be fetched. Never rejects. */
+/** Returns the DER of the list. Undefined if it cannot be fetched. Never rejects. */
 export type RevocationListSource = (
   product: SnpProduct,
   signal: AbortSignal,
@@ -95,14 +95,15 @@ type EntryName = keyof typeof certificateGuids;
 
 const headBytes = 24;
 
-/** GHCB specification, SNP extended guest request. `entries`: DER by name. */
+/** Writes a certificate table (GHCB specification, SNP extended guest request). `entries`: DER by name. */
 function writeTable(entries: Readonly<Partial<Record<EntryName, Uint8Array>>>): Bytes {
   const heads: Uint8Array[] = [];
   const blobs: Uint8Array[] = [];
-  // An entry of zeros ends the table.
+  // One more entry, because an entry of zeros ends the table.
   const count = Object.values(entries).filter((blob) => blob !== undefined).length;
   let offset = headBytes * (count + 1);
   for (const [name, guid] of Object.entries(certificateGuids)) {
+    // The names come from certificateGuids.
     const blob = entries[name as EntryName];
     if (blob === undefined) continue;
     const head = Buffer.alloc(headBytes);

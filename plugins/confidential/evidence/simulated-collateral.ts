@@ -37,7 +37,7 @@ export function writeCollateral(pki: SimulatedPki, state: SimulatedCollateralSta
   };
 }
 
-/** Intel PCS API v4, "TCB info", with one level that every machine of this kind reaches. */
+/** TCB info (Intel PCS API v4), with one level that every machine of this kind reaches. */
 function writeTcbInfo(state: SimulatedCollateralState): unknown {
   const { fmspc, pceId } = simulatedMachine;
   const components = Array.from({ length: 16 }, () => ({ svn: 0 }));
@@ -71,7 +71,7 @@ function writeTcbInfo(state: SimulatedCollateralState): unknown {
   };
 }
 
-/** Intel PCS API v4, "enclave identity". */
+/** Identity of the quoting enclave (Intel PCS API v4, "enclave identity"). */
 function writeQeIdentity(state: SimulatedCollateralState): unknown {
   const { mrsigner, isvprodid, isvsvn, attributes } = simulatedEnclave;
   return {

@@ -1,6 +1,6 @@
 /**
- * The same seed gives the same platform, byte for byte. That requires deterministic signatures (RFC 6979), which
- * node:crypto does not support.
+ * The keys of a simulated platform. The same seed gives the same platform, byte for byte. That requires deterministic
+ * signatures (RFC 6979), which node:crypto does not support.
  */
 import { hkdfSync } from "node:crypto";
 import { mapHashToField } from "@noble/curves/abstract/modular.js";

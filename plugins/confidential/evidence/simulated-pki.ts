@@ -1,5 +1,6 @@
 /**
- * The same structure of certificates and revocation lists as Intel's, under a root whose name marks it as a simulation.
+ * The certificates and revocation lists have the same structure as Intel's, under a root whose name marks it as a
+ * simulation.
  */
 import { AsnEnumeratedConverter, AsnIntegerConverter, OctetString } from "@peculiar/asn1-schema";
 import * as x509 from "@peculiar/asn1-x509";
@@ -50,7 +51,6 @@ const p256 = new x509.AlgorithmIdentifier({
 });
 const sgx = "1.2.840.113741.1.13.1";
 
-/** `seed`: 32 bytes. */
 export function createPki(seed: Uint8Array): SimulatedPki {
   const root = certify(seed, "root", simulatedRootName, authorityExtensions(1));
   const authority = certify(seed, "authority", "SIMULATED PCK CA", authorityExtensions(0), root);
@@ -93,6 +93,7 @@ function certify(
   return { key, name, serial, certificate };
 }
 
+/** Times are in milliseconds since 1970. */
 export function revocationList(
   issuer: CertifiedKey,
   revoked: readonly CertifiedKey[],

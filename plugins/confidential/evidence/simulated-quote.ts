@@ -1,4 +1,4 @@
-/** Quotes of version 4 (TDX 1.0) and 5 (TDX 1.5), signed like those of a quoting enclave. */
+/** Quotes of a simulated TDX platform, version 4 (TDX 1.0) and 5 (TDX 1.5), signed like those of a quoting enclave. */
 import { createHash } from "node:crypto";
 import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
@@ -19,15 +19,13 @@ const teeTcbSvn = Uint8Array.of(5, 1, 5, ...new Uint8Array(13));
 export interface SimulatedTd {
   /** 64 bytes. */
   readonly reportData: Uint8Array;
-  /** 48 bytes. */
   readonly rtmr3: Uint8Array;
-  /** Represents the measured code. Each name has its own MRTD, and therefore its own image hash. */
+  /** Name that represents the measured code. Each name has its own MRTD, and therefore its own image hash. */
   readonly image: string;
   readonly isDebug: boolean;
   readonly version: 4 | 5;
 }
 
-/** 584 bytes, or 648 bytes for TDX 1.5. */
 function writeTdReport(td: SimulatedTd): Bytes {
   const fields: Readonly<Record<string, Uint8Array>> = {
     teeTcbSvn,
@@ -47,7 +45,6 @@ function writeTdReport(td: SimulatedTd): Bytes {
   return joinBytes(...report, ...trailer);
 }
 
-/** The quote contains the PCK chain. */
 export function writeQuote(pki: SimulatedPki, td: SimulatedTd): Bytes {
   const report = writeTdReport(td);
   const kind = td.version === 5 ? [u16(3), u32(report.length)] : [];
@@ -72,13 +69,13 @@ export function writeQuote(pki: SimulatedPki, td: SimulatedTd): Bytes {
   return joinBytes(signed, prefixed(authentication, u32(authentication.length)));
 }
 
-/** 48 bytes: version, ECDSA-P256, TDX, and the vendor id of Intel's quoting enclaves. */
+/** The header of 48 bytes: version, ECDSA-P256, TDX, and the vendor id of Intel's quoting enclaves. */
 function header(version: number): Bytes {
   const vendor = Buffer.from("939a7233f79c4ca9940a0db3957f0607", "hex");
   return joinBytes(u16(version), u16(2), u32(0x81), new Uint8Array(4), vendor, new Uint8Array(20));
 }
 
-/** 384 bytes (Intel SDM 3D, REPORT). `bound`: 32 bytes. */
+/** An enclave report of 384 bytes (Intel SDM 3D, REPORT). `bound`: 32 bytes. */
 function writeQeReport(bound: Uint8Array): Bytes {
   const { mrsigner, isvprodid, isvsvn, attributes } = simulatedEnclave;
   const report = new Uint8Array(384);

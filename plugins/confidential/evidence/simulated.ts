@@ -15,7 +15,6 @@ import { writeQuote } from "./simulated-quote.ts";
 export interface SimulatedPlatform {
   /** The test root, DER in base64. A verifier's `simulatedRoots` must contain it. */
   readonly root: string;
-  /** Lower-case hex of SHA-256. */
   readonly imageHash: string;
   /** `reportData`: 64 bytes. `now`: milliseconds since 1970. */
   evidence(reportData: Uint8Array, now: number, state?: SimulatedState): AttestationEvidence;
@@ -23,9 +22,7 @@ export interface SimulatedPlatform {
 
 export interface SimulatedState extends Partial<SimulatedCollateralState> {
   readonly isDebug?: boolean;
-  /** The quote lacks the marker of simulations. */
   readonly isUnmarked?: boolean;
-  /** Default: 4. */
   readonly version?: 4 | 5;
 }
 

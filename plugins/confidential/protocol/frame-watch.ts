@@ -13,11 +13,11 @@ import { toHex } from "../verify/binary-text.ts";
 
 export interface WatchedExchange {
   readonly rid: number;
-  /** SHA-256 in lower-case hex, of the request frames. */
+  /** SHA-256 of the request frames in lower-case hex. */
   readonly reqDigest: string;
-  /** SHA-256 in lower-case hex, of the chunks and the final. */
+  /** SHA-256 of the chunks and the final in lower-case hex. */
   readonly resDigest: string;
-  /** Whether the final has been seen. Otherwise the digests cover the frames so far. */
+  /** True if the final has been seen. Otherwise the digests cover the frames so far. */
   readonly hasEnded: boolean;
   /** Total size of the request's frames, headers included; likewise `responseBytes`. */
   readonly requestBytes: number;
@@ -56,7 +56,7 @@ interface Exchange {
   requestFrames: number;
   requestBytes: number;
   responseBytes: number;
-  /** The request has its END or was cancelled. It must not have further frames. */
+  /** True if the request has its END or was cancelled. It must not have further frames. */
   isComplete: boolean;
   isCancelled: boolean;
   hasEnded: boolean;

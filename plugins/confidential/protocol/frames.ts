@@ -1,6 +1,6 @@
 /**
- * The layout of binary frames: the header of 16 bytes, which everyone can read and nobody can change, and the plaintext
- * with its padding.
+ * The layout of binary frames: the header of 16 bytes, readable by everyone but protected against changes, and the
+ * plaintext with its padding.
  */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
@@ -42,7 +42,7 @@ const types: readonly (FrameType | undefined)[] = [
   "cancel",
 ];
 
-/** A frame in the other direction is a reflection attack. */
+/** Returns the direction of frames of that type. A frame in the other direction is a reflection attack. */
 function directionOf(type: FrameType): Direction {
   return type === "request" || type === "cancel" ? "c2s" : "s2c";
 }
@@ -80,7 +80,7 @@ export function writeHeader(target: Uint8Array, header: FrameHeader): void {
   writeU32(target, 12, header.seq);
 }
 
-/** Writes 12 bytes: the direction's iv, whose end is XORed with the sequence number. */
+/** Writes the nonce of 12 bytes: the direction's iv, whose end is XORed with the sequence number. */
 export function writeNonce(target: Uint8Array, iv: Uint8Array, seq: number): void {
   target.set(iv);
   for (let byte = 0; byte < 4; byte++) {

@@ -131,6 +131,7 @@ export async function sessionKeys(suite: Suite, th: Bytes, ikm: Bytes): Promise<
     { info: "cstream/1 s2c iv", length: 12 },
     { info: "cstream/1 exporter", length: 32 },
   ]);
+  // `hkdf` returns one output for each name.
   const [c2sKey, c2sIv, s2cKey, s2cIv, exporter] = outputs as [Bytes, Bytes, Bytes, Bytes, Bytes];
   return { c2s: { key: c2sKey, iv: c2sIv }, s2c: { key: s2cKey, iv: s2cIv }, exporter };
 }

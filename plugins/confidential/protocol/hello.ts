@@ -8,12 +8,12 @@ import { isCount, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** The only suite: nothing is negotiated. */
+/** The only cipher suite: nothing is negotiated. */
 const suiteName = "x25519-hkdf-sha256-aes256gcm";
 export const clientSubprotocol = "confidential.v1";
 export const workerSubprotocol = "cstream.worker.v1";
 
-/** Where the session is decrypted: in the worker, next to the model, or in the gateway's own enclave. */
+/** The place where the session is decrypted: in the worker, next to the model, or in the gateway's own enclave. */
 export type Role = "worker" | "gateway";
 
 export interface Hello {

@@ -1,25 +1,25 @@
 /** Limits of one session of the encrypted stream (confidential-stream.md, 1.3 and 5). */
 
-/** A session also ends at its keyset's `not_after`. */
+/** Maximum duration of a session. It also ends at its keyset's `not_after`. */
 export const maxSessionMs = 3_600_000;
 /** Maximum time without a frame in either direction. */
 export const idleMs = 120_000;
 /** Maximum time from the upgrade to a verified handshake. */
 export const handshakeMs = 10_000;
 
-/** Maximum time from a request's first frame to its last. Until then, the request uses memory that nobody pays for. */
+/** Maximum time from a request's first frame to its last. Until then, no credit is reserved for its memory. */
 export const requestMs = 60_000;
 
-/** Requests are numbered from 1 without gaps. */
+/** The highest `rid`. Requests are numbered from 1 without gaps. */
 export const maxRequests = 256;
-/** Maximum per direction. */
+/** Maximum number of frames in each direction. */
 export const maxFrames = 2 ** 20;
-/** Maximum per direction, including padding. */
+/** Maximum number of plaintext bytes in each direction, including padding. */
 export const maxPlaintextBytes = 2 ** 32;
 
-/** Maximum per frame, without the length prefix and the padding. */
+/** Maximum number of data bytes in one frame, without the length prefix and the padding. */
 export const maxFrameDataBytes = 65_536;
-/** Maximum for all frames of one request. */
+/** Maximum number of data bytes in all frames of one request. */
 export const maxRequestBytes = 8 * 1024 * 1024;
 /**
  * A sender puts this many data bytes into one frame of a long request. It is well below the limit, whether or not the

@@ -21,13 +21,13 @@ export const nodeSuite: Suite = {
   newHash: () => createHash("sha256"),
 };
 
-/** The key never leaves the process. */
+/** Creates an Ed25519 key, which never leaves the process. */
 export function createSigner(): Signer {
   const { privateKey } = generateKeyPairSync("ed25519");
   return signerOf(privateKey);
 }
 
-/** `seed`: 32 bytes. */
+/** `seed`: 32 bytes. The same seed always gives the same key. */
 export function signerFrom(seed: Uint8Array): Signer {
   const key = Buffer.concat([ed25519Header, seed]);
   return signerOf(createPrivateKey({ key, format: "der", type: "pkcs8" }));
@@ -56,7 +56,7 @@ function createEphemeral(): Ephemeral {
   };
 }
 
-/** RFC 5869, 2.2 and 2.3, for outputs of one block. */
+/** RFC 5869, 2.2 and 2.3, for outputs of one block: it extracts once and computes one HMAC for each name. */
 function hkdf(salt: Bytes, ikm: Bytes, outputs: readonly KeyOutput[]): readonly Bytes[] {
   const prk = createHmac("sha256", salt).update(ikm).digest();
   return outputs.map(({ info, length }) => {

@@ -29,9 +29,9 @@ export interface ConfidentialPolicy {
 }
 
 export interface NetworkPolicy {
-  /** A relay cannot choose it. */
+  /** The place where sessions are decrypted. A relay cannot choose it. */
   readonly termination: Role;
-  /** If it is missing for the role in `termination`, no code is accepted. */
+  /** The code that may run there. If it is missing for the role in `termination`, no code is accepted. */
   readonly worker?: EnclavePolicy;
   readonly gateway?: EnclavePolicy;
 }
@@ -44,7 +44,7 @@ export interface EnclavePolicy {
   /** Advisories (INTEL-SA-…) that a platform may have. */
   readonly advisories: readonly string[];
   readonly min_tcb_evaluation?: number;
-  /** Without these conditions, SEV-SNP evidence is accepted only if the client has its own. */
+  /** Conditions for SEV-SNP. Without them, SEV-SNP evidence is accepted only if the client has its own conditions. */
   readonly sev_snp?: SevSnpMember;
 }
 
@@ -133,7 +133,7 @@ function readEnclave(value: unknown): EnclavePolicy | string {
   };
 }
 
-/** Undefined if the name of a network contains a lone surrogate. */
+/** Returns the bytes to sign. Undefined if the name of a network contains a lone surrogate. */
 export function writePolicy(policy: ConfidentialPolicy): Bytes | undefined {
   return canonicalBytes(policy);
 }

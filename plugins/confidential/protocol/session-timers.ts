@@ -7,6 +7,7 @@ export interface SessionTimerHandlers {
   idleTimeout(): void;
   /** Returns true while silence is expected, which prevents `idleTimeout`. Missing if silence is never expected. */
   isSilenceExpected?(): boolean;
+  /** Missing if `onRequestFrame` is not used. */
   requestTimeout?(): void;
   sessionTimeout(): void;
 }

@@ -28,12 +28,12 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
   }
 }
 
-/** A whole number of at least 0 that JSON represents exactly. */
+/** Returns true for a whole number of at least 0 that JSON represents exactly. */
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** `text`: valid JSON. For any other text the result is unspecified. */
+/** Returns true if an object of a valid JSON text has duplicate names. For any other text the result is unspecified. */
 function repeatsName(text: string): boolean {
   /** The names seen so far of each enclosing value. Undefined before the first one, and for an array. */
   const open: (Set<string> | undefined)[] = [];
@@ -58,7 +58,7 @@ function repeatsName(text: string): boolean {
   return false;
 }
 
-/** `string`: a JSON string with its quotes. Throws if it is not valid. */
+/** Returns the value of a JSON string. `string`: the string with its quotes. Throws if it is not a valid string. */
 function nameIn(string: string): string {
   // JSON.parse returns a string for a text that begins with a quote.
   return string.includes("\\") ? (JSON.parse(string) as string) : string.slice(1, -1);

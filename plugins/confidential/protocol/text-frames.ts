@@ -21,7 +21,7 @@ export interface AttestationFrame {
   readonly offer: unknown;
 }
 
-/** Sent from the worker to the gateway without encryption. */
+/** A usage report, sent from the worker to the gateway without encryption. */
 export interface ReportFrame {
   readonly kind: "report";
   readonly rid: number;
@@ -42,7 +42,7 @@ export interface DoneFrame {
   readonly pricing: unknown;
 }
 
-/** The frame is not signed, so anyone on the path can send it; use it only for diagnosis. */
+/** An error. The frame is not signed, so anyone on the path can send it; use it only for diagnosis. */
 export interface ErrorFrame {
   readonly kind: "error";
   /** Undefined if the code is not defined by the protocol. */

@@ -47,7 +47,7 @@ const type = "cstream-usage/1";
 const maxReportBytes = 16_384;
 const finishes: readonly unknown[] = ["stop", "length", "cancel", "error"] satisfies Finish[];
 
-/** Undefined if a name contains a lone surrogate. */
+/** Returns the bytes to sign and to send. Undefined if a name contains a lone surrogate. */
 export function writeReport(report: UsageReport): Bytes | undefined {
   const { reqDigest, resDigest, ...members } = report;
   return canonicalBytes({ ...members, req_digest: reqDigest, res_digest: resDigest, typ: type });

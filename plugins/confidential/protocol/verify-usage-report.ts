@@ -1,6 +1,6 @@
 /**
- * Every check of confidential-stream.md, 2, in its order. Gateway and client each reach their own verdict from the
- * frames that they have seen.
+ * Verifies usage reports: every check of confidential-stream.md, 2, in its order. Gateway and client each reach their
+ * own verdict from the frames that they have seen.
  */
 import type { WatchedExchange } from "./frame-watch.ts";
 import type { Attested } from "./handshake.ts";
@@ -73,7 +73,7 @@ export function sessionExpectation(
 
 export interface ReportVerdict {
   readonly verified: boolean;
-  /** The first check that failed. Missing if the report is verified. */
+  /** The reason of the first check that failed. Missing if the report is verified. */
   readonly unverifiedReason?: UnverifiedReason;
   readonly checks: readonly Check[];
   /** The report, verified or not. Missing if there is none that can be read. */

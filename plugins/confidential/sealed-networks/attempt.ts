@@ -1,5 +1,5 @@
 /**
- * One request over a verified session. Its answer is passed on as it is decrypted, and its bill is checked at the end.
+ * One request over a verified session. The answer is passed on as it is decrypted, and the bill is checked at the end.
  */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import {
@@ -25,7 +25,7 @@ import { billFault, priceText } from "./bill.ts";
 import type { ReservedSession, SealedSessions } from "./sealed-sessions.ts";
 import { failedCheckOf, isVerdict, verifiedHeader } from "./verification.ts";
 
-/** Codes that every other enclave would repeat. */
+/** Codes of an enclave's error that every other enclave would repeat. */
 const requestErrors: ReadonlySet<string | undefined> = new Set([
   "INVALID_REQUEST",
   "LIMIT_EXCEEDED",
@@ -153,7 +153,7 @@ export class SealedAttempt implements RunningAttempt {
     }
   }
 
-  /** A late answer is ended and asked for its bill. */
+  /** Ends an answer that is late, and asks for its bill. */
   #limit(ms: number, kind: "answerTimeout" | "idleTimeout"): Disposable {
     return this.#sessions.deps.clock.after(ms, () => {
       this.#fail({ cause: { kind } });

@@ -3,7 +3,6 @@ import { parseDecimal, productHalfUp } from "sluice-gateway/services";
 import type { FinalAnswer, Session } from "../client/client.ts";
 import { readOffer } from "../client/cost.ts";
 
-/** `offer`: parsed JSON. */
 export function priceText(offer: unknown): string {
   if (!isObject(offer)) return "unknown";
   const { coefficient, pricePerTokenNano, classes } = offer;
@@ -33,8 +32,8 @@ function exact(price: string, count: number): bigint {
 }
 
 /**
- * Returns why the bill is wrong. It is right if the enclave has signed its counts, its price is the one that was
- * offered in this session, and its amount is counts × price × rate.
+ * Returns the check that a bill has failed, and why. A bill is right if the enclave has signed its counts, its price is
+ * the one that was offered in this session, and its amount is counts × price × rate.
  */
 export function billFault(
   final: FinalAnswer,

@@ -4,7 +4,6 @@ import { isCount } from "../protocol/strict-json.ts";
 
 const maxModels = 10_000;
 
-/** A worker stands for a model of a network of the gateway. */
 export function workerId(network: string, model: string): string {
   return JSON.stringify([network, model]);
 }

@@ -55,11 +55,9 @@ export const streamSchema: JsonSchema = {
 
 export interface SealedConfig {
   readonly stream: StreamConfig;
-  /** The conditions that evidence must meet. */
   readonly accepted: Partial<ConnectOptions>;
 }
 
-/** Returns the enabled networks, by name. */
 export function sealedConfigs(options: Options): Map<string, SealedConfig> {
   return new Map(
     [...evidencePolicies(options, "sealed")].map(([name, policy]) => {

@@ -84,12 +84,11 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   readonly settled = Promise.resolve();
   readonly model: string;
   readonly deps: SealedDeps;
-  /** Undefined before the first verification. */
   verification: Verification | undefined;
   readonly #config: NetworkConfig;
   readonly #sealed: SealedConfig;
   readonly #listed: ListedWorker;
-  /** The time since which each session is unused. */
+  /** The time since which a session is unused. */
   readonly #idle = new Map<ReservedSession, number>();
   readonly #closing = new AbortController();
   #accepted: Verification | undefined;

@@ -11,13 +11,12 @@ const listMs = 8_000;
 const maxRequests = 50;
 
 export interface SealedNetworks {
-  /** The last result for each model that was verified. */
   verifications(): readonly Verification[];
-  /** The newest request is first. */
+  /** The last requests, the newest first. */
   requests(): readonly RequestRecord[];
-  /** Undefined if the list of models was read the last time. */
+  /** Why the list of models could not be read the last time. Undefined if it was read. */
   readonly listFault: string | undefined;
-  /** Default: the first model. Undefined if no gateway lists the model with evidence. */
+  /** Verifies the enclave of a model now. Default: the first model. Undefined if no gateway lists it with evidence. */
   verify(model?: string): Promise<Verification | undefined>;
 }
 
@@ -33,7 +32,6 @@ export function openSealedNetworks(
     () => ({
       memory: createClientMemory(),
       requests: [] as RequestRecord[],
-      /** By network and model. */
       routes: new Map<string, SealedRoute>(),
     }),
     () => undefined,

@@ -2,7 +2,7 @@ import type { Clock, Log } from "sluice-gateway/plugin";
 import type { ClientMemory, Session } from "../client/client.ts";
 import type { Verification } from "./verification.ts";
 
-/** The record of an answered or failed request does not have its content. */
+/** An answered or failed request, without its content. */
 export interface RequestRecord {
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -13,7 +13,7 @@ export interface RequestRecord {
   readonly price: string;
   /** Price of one native token in USD, as in the bill. */
   readonly rate: string | undefined;
-  /** As the gateway states it. Undefined without a bill. */
+  /** The charge in milli-CU, as the gateway states it. Undefined without a bill. */
   readonly billedMilliCu: number | undefined;
   /** The check that the answer or its bill has failed, and why. Undefined if all passed. */
   readonly failedCheck: string | undefined;

@@ -1,8 +1,7 @@
 import type { Check, ConfidentialError, Session, VerificationReport } from "../client/client.ts";
 
-/** Times are in milliseconds since 1970. */
+/** The result of the last verification of a model's enclave. Times are in milliseconds since 1970. */
 export interface Verification {
-  /** URL of the gateway that offers the model. */
   readonly gateway: string;
   readonly network: string;
   readonly model: string;
@@ -49,7 +48,6 @@ export function verificationOf(
   };
 }
 
-/** The evidence may have been refused. */
 export function factsOf(
   evidence: VerificationReport | undefined,
 ): Pick<Verification, "image" | "machine" | "firmware"> {
@@ -68,7 +66,7 @@ export function validUntil({
   return Math.min(expiresAt, evidence.validUntil ?? Infinity);
 }
 
-/** `error`: why a session could not be opened. */
+/** Returns the check that failed, and why. `error`: why a session could not be opened. */
 export function failedCheckOf({ checks = [], code, message }: ConfidentialError): string {
   const failed = checks.filter(({ result }) => result === "fail");
   // This check also fails if simulated evidence is accepted, so another one is the reason if there is one.
@@ -76,7 +74,7 @@ export function failedCheckOf({ checks = [], code, message }: ConfidentialError)
   return name === undefined ? `${code}: ${message}` : `${name}: ${why ?? message}`;
 }
 
-/** A refusal for a transient reason says nothing about the enclave. */
+/** Returns false if the gateway has refused for a reason that says nothing about the enclave. */
 export function isVerdict({ code }: ConfidentialError): boolean {
   return !transient.has(code);
 }
@@ -93,7 +91,6 @@ const transient: ReadonlySet<ConfidentialError["code"]> = new Set([
   "TIMEOUT",
 ]);
 
-/** The value of the header `X-Sluice-Verified`. */
 export function verifiedHeader({ assurance, image, keyset, checks }: Verification): string {
   const names = (wanted: Check["result"]): string =>
     checks.flatMap(({ name, result }) => (result === wanted ? name : [])).join(" ");

@@ -32,7 +32,6 @@ export function readAsn1<T>(der: Uint8Array, type: new () => T): T | undefined {
   }
 }
 
-/** `value`: what `readAsn1` has returned, or one of its members. */
 export function writeAsn1(value: unknown): Bytes {
   return new Uint8Array(AsnConvert.serialize(value));
 }

@@ -1,9 +1,9 @@
 /** Hex and base64 without `Buffer`, so that browsers can also read evidence. */
 
-/** Not in a shared ArrayBuffer, as WebCrypto requires. */
+/** Bytes in an ordinary ArrayBuffer (not a shared one), as WebCrypto requires. */
 export type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Undefined for any spelling other than the standard one (white space, missing padding, stray bits). */
+/** Reads standard base64 with padding. Undefined for any other spelling (white space, missing padding, stray bits). */
 export function fromBase64(text: string): Bytes | undefined {
   if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) return undefined;
   const binary = atob(text);
@@ -19,7 +19,7 @@ export function toBase64(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** Upper or lower case. Undefined unless the text is hex of whole bytes. */
+/** Reads hex in upper or lower case. Undefined unless the text is hex of whole bytes. */
 export function fromHex(text: string): Bytes | undefined {
   if (text.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(text)) return undefined;
   const bytes = new Uint8Array(text.length / 2);
@@ -29,7 +29,7 @@ export function fromHex(text: string): Bytes | undefined {
   return bytes;
 }
 
-/** Lower case. */
+/** Writes hex in lower case. */
 export function toHex(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
@@ -52,7 +52,7 @@ export function joinBytes(...parts: readonly Uint8Array[]): Bytes {
   return joined;
 }
 
-/** Not in constant time: everything that is compared here is public. */
+/** Compares bytes, not in constant time: everything that is compared here is public. */
 export function sameBytes(left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && left.every((byte, at) => byte === right[at]);
 }

@@ -14,7 +14,6 @@ import { fromBase64, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readSigned } from "./signed.ts";
 
-/** The signature has not been verified yet. */
 export interface Signed {
   readonly message: Bytes;
   /** Hex of the AlgorithmIdentifier. */
@@ -96,7 +95,6 @@ function knowsCritical(extensions: ReadonlyMap<string, ReadExtension>): boolean 
   return true;
 }
 
-/** The basic constraints mark an authority, and the key usage, if present, allows signing certificates. */
 function isAuthority(extensions: ReadonlyMap<string, ReadExtension>): boolean {
   const constraints = extensions.get(basicConstraints);
   if (constraints === undefined) return false;
@@ -107,10 +105,10 @@ function isAuthority(extensions: ReadonlyMap<string, ReadExtension>): boolean {
   return (flags & KeyUsageFlags.keyCertSign) !== 0;
 }
 
-/** RFC 5280, ub-common-name. */
+/** Maximum length of a common name (RFC 5280, ub-common-name). */
 const maxNameLength = 64;
 
-/** Returns printable ASCII. Empty if there is no common name. */
+/** Returns the common name in printable ASCII. Empty if there is none. */
 function commonName(name: Name): string {
   const attribute = [...name].map(([first]) => first).find((each) => each?.type === commonNameId);
   // The name is printed in reports and terminals, and its author is not trusted.

@@ -2,7 +2,7 @@ import { sha256Hex } from "./binary-text.ts";
 import type { Certificate } from "./certificate.ts";
 import { isSignedBy } from "./signature.ts";
 
-/** Lower-case hex of the SHA-256 of each trusted root's DER. */
+/** The trusted roots: lower-case hex of the SHA-256 of each root's DER. */
 export type TrustAnchors = ReadonlySet<string>;
 
 /**

@@ -4,9 +4,7 @@ import type { Check } from "./report.ts";
 export interface Checklist<Name extends string> {
   /** Returns true if the check passed. `fault`: the reason for a failure. A check that has failed stays failed. */
   record(name: Name, fault: string | undefined): boolean;
-  /** The policy does not require the check. */
   skip(name: Name, why: string): void;
-  /** Every check passed or was skipped by the policy. */
   hasPassed(): boolean;
   list(): readonly Check[];
 }

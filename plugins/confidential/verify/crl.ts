@@ -13,7 +13,6 @@ import { isSignedBy } from "./signature.ts";
 
 export interface RevocationList {
   readonly signed: Signed;
-  /** Hex of the name's DER. */
   readonly issuer: string;
   /** Milliseconds since 1970. */
   readonly thisUpdate: number;
@@ -55,7 +54,7 @@ function areOptional(extensions: readonly Extension[] = []): boolean {
   return extensions.every(({ critical }) => !critical);
 }
 
-/** `now`: milliseconds since 1970. */
+/** Returns the reason why `list` cannot be used for certificates of `issuer`. `now`: milliseconds since 1970. */
 export async function revocationListFault(
   list: RevocationList | undefined,
   issuer: Certificate | undefined,

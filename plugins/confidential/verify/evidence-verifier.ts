@@ -21,7 +21,7 @@ export interface EvidenceVerifier {
 
 interface CachedReport {
   readonly report: VerificationReport;
-  /** From `from` (inclusive) until `until` (exclusive), in milliseconds since 1970. */
+  /** The report is valid from `from` (inclusive) until `until` (exclusive), in milliseconds since 1970. */
   readonly from: number;
   readonly until: number;
 }
@@ -56,8 +56,8 @@ export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): E
 }
 
 /**
- * Everything that a report depends on, except the time. The key contains the whole evidence, because computing a hash
- * costs more than storing it.
+ * The cache key: everything that a report depends on, except the time. The key contains the whole evidence, because
+ * computing a hash costs more than storing it.
  */
 function keyOf(evidence: unknown, expected: ExpectedEvidence, policy: VerificationPolicy): string {
   return JSON.stringify([evidence, toHex(expected.reportData), policy]);

@@ -24,11 +24,10 @@ export interface ParsedEvidence {
   readonly teeType: TeeType;
   readonly quote: Bytes;
   readonly aux: Bytes | undefined;
-  /** Parsed JSON that has not been validated. */
   readonly collateral: unknown;
 }
 
-/** TDX quotes have less than 10 kB, SEV-SNP certificate tables less than 16 kB. */
+/** Maximum length in characters. TDX quotes have less than 10 kB, SEV-SNP certificate tables less than 16 kB. */
 const maxBase64Length = 131_072;
 
 /** Returns a text with the reason if the evidence is invalid. `value`: parsed JSON. */

@@ -3,7 +3,6 @@ import type { Checklist } from "./checklist.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
 
-/** The facts of a report, without its verdict. */
 export type Findings = Omit<VerificationReport, "verified" | "assurance" | "checks" | "teeType">;
 
 export type CommonCheck = "image_hash" | "platform" | "report_data";
@@ -34,6 +33,5 @@ function isListed(
 export interface Inspection<Name extends string> {
   readonly checks: Checklist<Name>;
   readonly findings: Findings;
-  /** Undefined if the quote cannot be read. */
   readonly reportData: Bytes | undefined;
 }

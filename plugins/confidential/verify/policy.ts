@@ -1,5 +1,3 @@
-/** What a verifier accepts. */
-
 export interface VerificationPolicy {
   /** Hashes of the accepted images in lower-case hex. An empty list accepts none; `any` accepts every image. */
   readonly imageHashes: readonly string[] | "any";
@@ -41,7 +39,7 @@ export interface SnpPolicy {
   readonly maxVmpl?: number;
 }
 
-/** AMD products that this verifier supports. */
+/** The AMD products that this verifier supports. */
 export const snpProducts = ["Milan", "Genoa", "Turin"] as const;
 
 export type SnpProduct = (typeof snpProducts)[number];

@@ -1,4 +1,4 @@
-/** A report can be sent as JSON without a conversion. */
+/** The report of a verification: one entry per check, and the verdict. It can be sent as JSON without a conversion. */
 
 export interface Check {
   readonly name: string;
@@ -33,7 +33,6 @@ export interface VerificationReport {
   readonly validUntil?: number;
 }
 
-/** The state of the platform's firmware. */
 export interface TcbVerdict {
   /**
    * TDX: Intel's status of the platform. SEV-SNP: the result of the comparison with the policy's minimum, or `Unknown`

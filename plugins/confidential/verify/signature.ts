@@ -1,4 +1,3 @@
-/** Verifies signatures with WebCrypto, in Node and browsers. */
 import { SubjectPublicKeyInfo } from "@peculiar/asn1-x509";
 import { EcdsaSignature, readAsn1, writeAsn1 } from "./asn1.ts";
 import { fromHex, joinBytes, toHex } from "./binary-text.ts";
@@ -24,7 +23,7 @@ const keyAlgorithms = {
 
 export type KeyKind = keyof typeof keyAlgorithms;
 
-/** `publicKey`: SubjectPublicKeyInfo. Undefined for an unknown kind. */
+/** Returns the type of a key. Undefined if it is unknown. `publicKey`: SubjectPublicKeyInfo. */
 export function keyKind(publicKey: Bytes): KeyKind | undefined {
   const algorithm = readAsn1(publicKey, SubjectPublicKeyInfo)?.algorithm;
   const hex = algorithm && toHex(writeAsn1(algorithm));
@@ -47,8 +46,8 @@ export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<bool
 }
 
 /**
- * SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the coordinates X and Y. `signature`: r and
- * s, big endian, each as long as the field.
+ * Verifies ECDSA with SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the coordinates X and
+ * Y. `signature`: r and s, big endian, each as long as the field.
  */
 export async function isEcdsa(
   kind: "p256" | "p384",

@@ -1,6 +1,6 @@
 /**
- * Apart from certificate.ts, to whose types those of the published package refer: users do not have the types of the
- * package that reads them.
+ * The signed part of certificates and revocation lists. It is apart from certificate.ts, to whose types those of the
+ * published package refer: users do not have the types of the package that reads them.
  */
 import type { AlgorithmIdentifier } from "@peculiar/asn1-x509";
 import { writeAsn1 } from "./asn1.ts";

@@ -1,4 +1,4 @@
-/** Two things mark simulated evidence: the name of the root, and a register of the quote. */
+/** Simulated evidence is marked twice: by the name of the root, and in a register of the quote. */
 import { fromBase64, joinBytes, sha256Hex, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { TrustAnchors } from "./chain.ts";
@@ -20,7 +20,7 @@ export async function isMarked(rtmr3: string | undefined): Promise<boolean> {
   return rtmr3 === toHex(await simulatedMarker());
 }
 
-/** Returns a text with the reason if the policy has no test roots. */
+/** Returns the test roots of the policy, or a text with the reason why there are none. */
 export async function simulatedAnchors(policy: VerificationPolicy): Promise<TrustAnchors | string> {
   if (policy.allowSimulated !== true) return "simulated evidence is not allowed";
   const anchors = new Set<string>();

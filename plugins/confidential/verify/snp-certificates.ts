@@ -1,4 +1,4 @@
-/** The table that the host passes to the guest, and the facts about the chip in a VCEK certificate. */
+/** The certificates for a SEV-SNP report: the host's table, and the facts about the chip in a VCEK certificate. */
 import { ChipFact, readAsn1 } from "./asn1.ts";
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -7,7 +7,7 @@ import type { Certificate } from "./certificate.ts";
 import { snpProducts } from "./policy.ts";
 import type { SnpProduct, SnpTcb } from "./policy.ts";
 
-/** GHCB specification, SNP extended guest request. Entries are written in this order. */
+/** Entries by GUID (GHCB specification, SNP extended guest request), in the order in which they are written. */
 export const certificateGuids = {
   vcek: "63da758de6644564adc5f4b93be8accd",
   ask: "4ab7b379bbac4fe4a02f05aef327c782",
@@ -18,7 +18,7 @@ export const certificateGuids = {
 export interface SnpCertificates {
   /** VCEK, ASK, ARK. */
   readonly chain: readonly Certificate[];
-  /** DER. Hosts rarely include the list, but the enclave's provider of evidence can add it. */
+  /** DER of AMD's revocation list. Hosts rarely include it, but the enclave's provider of evidence can add it. */
   readonly crl: Bytes | undefined;
 }
 
@@ -77,7 +77,7 @@ export interface VcekFacts {
   readonly hardwareId: Bytes;
 }
 
-/** VCEK Certificate and KDS Interface Specification. */
+/** Object identifier of AMD's extensions (VCEK Certificate and KDS Interface Specification). */
 const amd = "1.3.6.1.4.1.3704.1";
 
 export function readVcek(certificate: Certificate): VcekFacts | undefined {
@@ -99,7 +99,6 @@ export function readVcek(certificate: Certificate): VcekFacts | undefined {
   return { product, tcb: { fmc, bootloader, tee, snp, microcode }, hardwareId };
 }
 
-/** `value`: an IA5String such as `Milan-B0` or `Turin`. */
 function readProduct(value: Bytes | undefined): SnpProduct | undefined {
   const [name] = (value && readAsn1(value, ChipFact)?.name)?.split("-") ?? [];
   return snpProducts.find((product) => product === name);

@@ -12,7 +12,6 @@ export interface SnpReport {
   readonly signatureAlgorithm: number;
   /** 0: VCEK, 1: VLEK, 7: none. */
   readonly signingKey: number;
-  /** The report does not contain the chip's identity. */
   readonly isChipMasked: boolean;
   readonly reportData: Bytes;
   readonly measurement: Bytes;
@@ -27,7 +26,6 @@ export interface SnpReport {
   readonly currentFirmware: Bytes;
   /** Version of the committed firmware, below which the machine cannot be rolled back. */
   readonly committedFirmware: Bytes;
-  /** The part that the chip's key signed. */
   readonly signedBytes: Bytes;
   /** r and s, big endian, 48 bytes each. */
   readonly signature: Bytes;
@@ -76,7 +74,7 @@ function bigEndian(slot: Bytes): Bytes {
   return slot.subarray(0, scalarBytes).toReversed();
 }
 
-/** `bytes`: 8 bytes. For Turin the first one is the FMC, and the others follow it. */
+/** Returns the parts of a TCB version of 8 bytes. For Turin the first byte is the FMC, and the others follow it. */
 export function readTcb(product: SnpProduct, bytes: Bytes): SnpTcb {
   const [b0 = 0, b1 = 0, b2 = 0, b3 = 0, , , b6 = 0, microcode = 0] = bytes;
   return product === "Turin"
@@ -95,7 +93,7 @@ export function guestPolicyFault(policy: bigint): string | undefined {
   return (policy & mustBeOne) === 0n ? "reserved bit 17 of the guest policy is not set" : undefined;
 }
 
-/** SHA-256("snp-image/1\0" ‖ measurement ‖ host data) (confidential-stream.md, 3.3). */
+/** Returns the image hash: SHA-256("snp-image/1\0" ‖ measurement ‖ host data) (confidential-stream.md, 3.3). */
 export function snpImageHash({ measurement, hostData }: SnpReport): Promise<string> {
   const label = new TextEncoder().encode("snp-image/1\0");
   return sha256Hex(joinBytes(label, measurement, hostData));

@@ -11,7 +11,7 @@ import type { TdxQuote } from "./tdx-quote.ts";
 
 const maxCollateralAgeMs = 30 * 24 * 3_600_000;
 
-/** The signer of TCB info and QE identity, and the root. */
+/** The chain has two certificates: the signer of TCB info and QE identity, and the root. */
 const signerChainLength = 2;
 
 export async function checkSigners(

@@ -36,11 +36,10 @@ const collateralFields = [
   "qe_identity_signature",
 ] as const satisfies readonly (keyof TdxCollateral)[];
 
-/** Intel's collateral has less than 20 kB, including all revoked certificates. */
+/** Maximum length in characters. Intel's collateral has less than 20 kB, including all revoked certificates. */
 const maxCollateralText = 1_048_576;
 
 export interface ParsedCollateral {
-  /** The wire format, without unknown members. */
   readonly text: TdxCollateral;
   readonly tcbInfo: TcbInfo;
   readonly qeIdentity: IssueDates;
@@ -53,7 +52,7 @@ export interface ParsedCollateral {
   readonly pckCrl: RevocationList | undefined;
 }
 
-/** Milliseconds since 1970. */
+/** The dates of a signed text, in milliseconds since 1970. */
 export interface IssueDates {
   readonly issueDate: number;
   readonly nextUpdate: number;
@@ -61,7 +60,6 @@ export interface IssueDates {
 }
 
 export interface TcbInfo extends IssueDates {
-  /** Lower-case hex. */
   readonly fmspc: string;
   readonly pceId: string;
   readonly modules: readonly TdxModuleIdentity[];
@@ -73,7 +71,7 @@ export interface TdxModuleIdentity {
   readonly mrsigner: Bytes;
   readonly attributes: Bytes;
   readonly attributesMask: Bytes;
-  /** The best level is first. Empty for the module without a version, whose state is part of the platform's. */
+  /** Levels, the best one first. Empty for the module without a version, whose state is part of the platform's. */
   readonly levels: readonly TdxModuleLevel[];
 }
 
@@ -194,7 +192,7 @@ function readIssued(value: JsonObject | undefined): IssueDates | undefined {
   return { issueDate, nextUpdate, tcbEvaluationDataNumber: tcbEvaluationDataNumber as number };
 }
 
-/** The sender of the collateral is not trusted. */
+/** Parses strictly, because the sender of the collateral is not trusted. */
 function readObject(text: string): JsonObject | undefined {
   return readJsonObject(utf8(text), maxTextBytes);
 }

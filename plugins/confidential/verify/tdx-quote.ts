@@ -14,7 +14,7 @@ export interface TdxQuote {
   readonly signature: Bytes;
   /** Coordinates X and Y. */
   readonly attestationKey: Bytes;
-  /** 384 bytes. The report data binds the attestation key. */
+  /** The quoting enclave's report, 384 bytes. Its report data binds the attestation key. */
   readonly qeReport: Bytes;
   /** Signature by the PCK key: r and s. */
   readonly qeReportSignature: Bytes;
@@ -40,11 +40,11 @@ export interface TdReport {
   readonly rtmr2: Bytes;
   readonly rtmr3: Bytes;
   readonly reportData: Bytes;
-  /** Missing in reports of TDX 1.0. */
+  /** Measurement of the service TD. Missing in reports of TDX 1.0. */
   readonly mrservicetd?: Bytes;
 }
 
-/** The fields in the order of the report of TDX 1.0, which has 584 bytes. */
+/** Name and length of each field, in the order of the report of TDX 1.0. The report has 584 bytes. */
 export const tdReportLayout = [
   ["teeTcbSvn", 16],
   ["mrseam", 48],
@@ -70,14 +70,13 @@ const tdReport15Bytes = 648;
 const teeTypeTdx = 0x81;
 const ecdsaP256 = 2;
 const qeReportBytes = 384;
-/** Kinds of certification data. */
+/** Kinds of certification data: the quoting enclave's report with its certification, and a PCK chain in PEM. */
 const qeReportCertification = 6;
 const pckChainPem = 5;
 
 /** After the first read beyond the end, all reads return undefined. */
 interface Cursor {
   take(length: number): Bytes | undefined;
-  /** Little endian. */
   number(octets: 2 | 4): number | undefined;
   rest(): Bytes;
 }
@@ -124,7 +123,7 @@ export function readTdxQuote(bytes: Bytes): TdxQuote | undefined {
   return { version, qeVendorId, body: readTdReport(report), signedBytes, ...rest };
 }
 
-/** The kind and the length of the report must both match. */
+/** Reads the body of version 5, which has the kind and the length of the report. Both must match. */
 function body5(from: Cursor): Bytes | undefined {
   const kind = from.number(2);
   const length = from.number(4);
@@ -132,7 +131,6 @@ function body5(from: Cursor): Bytes | undefined {
   return kind === 3 && length === tdReport15Bytes ? from.take(length) : undefined;
 }
 
-/** `bytes`: 584 bytes, or 648 bytes for TDX 1.5. */
 function readTdReport(bytes: Bytes): TdReport {
   const fields: Record<string, Bytes> = {};
   let at = 0;

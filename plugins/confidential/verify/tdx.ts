@@ -39,7 +39,7 @@ export const intelRoots: TrustAnchors = new Set([
 /** Vendor id of Intel's quoting enclaves (Intel TDX DCAP Quoting Library API, appendix A). */
 const intelQeVendorId = "939a7233f79c4ca9940a0db3957f0607";
 
-/** The machine's certificate, its authority's, and the root. */
+/** The chain has three certificates: the machine's, its authority's, and the root. */
 const pckChainLength = 3;
 
 /**
@@ -105,7 +105,7 @@ async function checkQuote(
   );
 }
 
-/** The PCK key must have signed the quoting enclave's report, which must bind the attestation key. */
+/** Checks that the PCK key signed the quoting enclave's report, and that the report binds the attestation key. */
 async function qeReportFault(quote: TdxQuote): Promise<string | undefined> {
   const { pckChain, qeReport, qeReportSignature, qeAuthData, attestationKey } = quote;
   const pck = pckChain[0];
@@ -217,13 +217,13 @@ async function verifyWithDcap(
   }
 }
 
-/** In lower-case hex: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile). */
+/** Facts about a machine, in lower-case hex: Intel's SGX extension (Intel SGX PCK Certificate and CRL Profile). */
 interface PckPlatform {
-  /** 16 bytes. */
+  /** Identifier of the machine, 16 bytes. */
   readonly ppid: string;
   /** Family of the machine, 6 bytes. The TCB info must be for the same family. */
   readonly fmspc: string;
-  /** Provisioning certification enclave, 2 bytes. */
+  /** Identifier of the provisioning certification enclave (PCE), 2 bytes. */
   readonly pceId: string;
 }
 

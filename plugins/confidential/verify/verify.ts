@@ -1,4 +1,4 @@
-/** This folder runs in Node and browsers, and fetches nothing. */
+/** Verifies attestation evidence. This folder runs in Node and browsers, and fetches nothing. */
 import { sameBytes, toHex } from "./binary-text.ts";
 import { createChecklist } from "./checklist.ts";
 import { readEvidence } from "./evidence.ts";
@@ -70,7 +70,6 @@ export async function verifyEvidence(
   };
 }
 
-/** Returns a text with the reason if the evidence cannot be inspected. */
 async function inspect(
   { teeType, quote, aux, collateral }: ParsedEvidence,
   policy: VerificationPolicy,

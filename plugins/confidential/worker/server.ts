@@ -24,7 +24,7 @@ export interface WorkerServerOptions extends EnclaveSessionDeps {
   readonly host: string;
   /** 0 selects a free port. */
   readonly port: number;
-  /** Bearer token. If undefined, anyone can open a session. */
+  /** Bearer token that a session requires. If undefined, anyone can open a session. */
   readonly token: string | undefined;
   readonly status: (state: ServerState) => object;
 }
@@ -163,7 +163,7 @@ function upgradeRefusal(
   return offered?.includes(workerSubprotocol) === true ? undefined : "400 Bad Request";
 }
 
-/** Tokens of any length can be compared by their digests in constant time. */
+/** Returns a digest of fixed length, with which tokens of any length can be compared in constant time. */
 function digestOf(text: string | undefined): Buffer {
   return createHash("sha256")
     .update(text ?? "")
@@ -171,9 +171,9 @@ function digestOf(text: string | undefined): Buffer {
 }
 
 function refuse(socket: Socket, status: string): void {
-  // The client may have already closed the socket.
+  // The client may have already closed the socket. The error does not matter.
   socket.on("error", () => {});
-  // The client may keep its own side open.
+  // Closes the socket even if the client keeps its own side open.
   socket.once("finish", () => socket.destroySoon());
   socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
 }

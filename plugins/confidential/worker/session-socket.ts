@@ -12,11 +12,9 @@ const closeMs = 5_000;
 const maxUnansweredPings = 2;
 
 export interface SessionSocket {
-  /** Undefined if no request is running. */
   readonly answering: string | undefined;
   /** Terminates the connection if the last two pings have not been answered. */
   ping(): void;
-  /** Ends the session when no request is running. */
   stop(): void;
   terminate(): void;
 }

@@ -35,11 +35,11 @@ export interface RunningWorker {
   readonly evidence: TeeType;
   /** Lower-case hex. A gateway's `image_hashes` must list it. */
   readonly imageHash: string;
-  /** The models that the model server listed at the start. Empty if it could not be reached. */
+  /** Ids of the models that the model server listed at the start. Empty if it could not be reached. */
   readonly listedModels: readonly string[];
   /** Test root of simulated evidence: DER in base64. */
   readonly simulatedRoot: string | undefined;
-  /** Running requests have `ms` milliseconds to end. */
+  /** Drains the worker. Running requests have `ms` milliseconds to end. */
   stop(ms: number): Promise<void>;
 }
 
@@ -108,7 +108,6 @@ interface ModelServerOptions {
   readonly url: string;
   readonly apiKey: string | undefined;
   readonly network: string;
-  /** Other models of the server are ignored. */
   readonly models: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
@@ -145,10 +144,9 @@ interface WorkerFacts {
   /** Id of this process. The id of each entry adds the model to it. */
   readonly id: string;
   readonly coefficient: number;
-  /** Undefined if readers of the document must get the URL from another source. */
+  /** URL of the stream. Undefined if readers of the document must get it from another source. */
   readonly url: string | undefined;
   readonly evidence: TeeType;
-  /** Lower-case hex. */
   readonly imageHash: string;
 }
 

@@ -63,7 +63,7 @@ export class ChainHead {
     throw notProved("the answer is not the header with this hash");
   }
 
-  /** The events of `run` must follow the answer to the call. */
+  /** Reports the events of `run` after the answer to the call has been delivered. */
   #start(follow: unknown, run: () => Promise<readonly object[]>): Promise<unknown> {
     const operationId = `${prefix}${++this.#lastId}`;
     this.#running.add(operationId);

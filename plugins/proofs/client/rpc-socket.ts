@@ -49,12 +49,11 @@ export class RpcSocket {
     this.#listener = listener;
   }
 
-  /** Opens the WebSocket unless it is open. Rejects with an RpcError. */
+  /** Rejects with an RpcError. */
   open(): Promise<WebSocket> {
     return (this.#socket ??= this.#open());
   }
 
-  /** Rejects with an RpcError. */
   async call(method: string, params: readonly unknown[]): Promise<RawAnswer> {
     const socket = await this.open();
     const id = ++this.#lastId;

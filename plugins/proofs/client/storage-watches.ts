@@ -4,7 +4,6 @@ import type { VerifiedReads } from "./verified-reads.ts";
 
 interface Watch {
   readonly keys: readonly unknown[];
-  /** The values that were notified last. */
   readonly values: Map<string, unknown>;
 }
 
@@ -32,7 +31,7 @@ export class StorageWatches {
     return undefined;
   }
 
-  /** The heads of this subscription are only needed here. */
+  /** Returns true if the heads of this subscription are only needed here. */
   isOwn(subscription: unknown): boolean {
     return subscription !== undefined && subscription === this.#heads;
   }

@@ -1,4 +1,4 @@
-/** Only verified answers and notifications of the gateway pass. */
+/** A connection to a gateway, of whose answers and notifications only the verified ones pass. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Checkpoint } from "../proofs/finalized-chain.ts";
 import { headerOfJson } from "../proofs/header.ts";
@@ -31,7 +31,6 @@ export class VerifiedConnection {
   /** Notifications keep their order although verifying them takes time. */
   #verifying: Promise<void> = Promise.resolve();
 
-  /** Throws an Error if the authorities of the checkpoint have no weight. */
   constructor(url: string, { checkpoint }: ProviderOptions, listener: ConnectionListener) {
     this.#listener = listener;
     const notify = (notification: Notification): void => listener.onNotification(notification);
@@ -104,7 +103,7 @@ export class VerifiedConnection {
   }
 }
 
-/** "" if the notification does not name the finalized block. */
+/** Returns the hash of the block that a notification calls finalized, "" if it does not name it. */
 function finalizedBy(method: string, result: unknown): string | undefined {
   if (method === "chain_finalizedHead") return headerOfJson(result)?.hash ?? "";
   if (method !== "chainHead_v1_followEvent" || !isObject(result)) return undefined;

@@ -8,7 +8,7 @@ import { isProvable, provableRead } from "../reads/provable-reads.ts";
 import { UnprovableError, type ProvableRead } from "../reads/read.ts";
 import { RpcError, type RawAnswer } from "./rpc-socket.ts";
 
-/** Does not verify anything. Rejects with an RpcError. */
+/** Calls the gateway without verifying anything. Rejects with an RpcError. */
 type RawCall = (method: string, params: readonly unknown[]) => Promise<RawAnswer>;
 
 /** Number of hashes that are kept of blocks whose answers had a justification. */
@@ -121,7 +121,6 @@ export class VerifiedReads {
     return true;
   }
 
-  /** Calls at the same time share one run. */
   async #follow(): Promise<void> {
     this.#following ??= this.#followOnce().finally(() => (this.#following = undefined));
     await this.#following;
@@ -133,7 +132,7 @@ export class VerifiedReads {
   }
 }
 
-/** Undefined if the method has no param for the hash of a block. */
+/** Returns the params with the hash of the block. Undefined if the method has no such param. */
 function paramsAt(
   method: string,
   params: readonly unknown[],

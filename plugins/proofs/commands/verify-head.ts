@@ -1,4 +1,4 @@
-/** `sluice verify --head` runs once, without a running gateway. */
+/** `sluice verify --head`: checks the finalized heads of the nodes of an upstream once, without a running gateway. */
 import { UsageError, type Command, type CommandContext } from "sluice-gateway/internal/module";
 import { printFault, readPipeline } from "sluice-gateway/internal/process";
 import { upstreamIn } from "sluice-gateway/internal/http";

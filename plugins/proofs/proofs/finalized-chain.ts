@@ -28,10 +28,9 @@ export class FinalizedChain implements ProvedChain {
   readonly #start: number;
   #set: AuthoritySet;
   #authorities: readonly Authority[];
-  /** `at`: the last block of the current set. */
+  /** The next set, and the last block of the current one. */
   #next: { readonly at: number; readonly authorities: readonly Authority[] } | undefined;
   readonly #proved = new ProvedHashes();
-  /** The headers are those of the blocks that a justification has finalized. */
   readonly #justified: {
     readonly justification: Uint8Array;
     readonly headers: readonly Pick<Header, "hash" | "scale">[];
@@ -96,7 +95,7 @@ export class FinalizedChain implements ProvedChain {
     }
   }
 
-  /** Throws a NodeError. */
+  /** Continues at the node's head if the set that is known has finalized it. Throws a NodeError. */
   async #skip(node: HeadNode, head: number): Promise<void> {
     const { justification } = await finalityProof(node, head);
     const { hash, number } = justification.target;
@@ -104,7 +103,7 @@ export class FinalizedChain implements ProvedChain {
       await this.skipTo(justification, await headerOf(node, hash));
   }
 
-  /** Does not extend the chain. `headers`: see `FinalityOfBlock`. */
+  /** Returns the reason if the set has not finalized these blocks. `headers`: see `FinalityOfBlock`. */
   async refusalOf(
     justification: Justification,
     headers: readonly Header[],
@@ -192,7 +191,7 @@ function nextSet({
   return change && { at: number + change.delay, authorities: change.authorities };
 }
 
-/** Each header must be the parent of the next one, and the last one must be justified. */
+/** Checks that each header is the parent of the next one, and that the last one is justified. */
 function linkFault({ target }: Justification, headers: readonly Header[]): string | undefined {
   const isLinked = headers.every(
     ({ number, parentHash }, index) =>

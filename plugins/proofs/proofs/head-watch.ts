@@ -6,7 +6,7 @@ import type { HeadNode } from "./node.ts";
 import type { ProvedChain } from "./proved-chain.ts";
 import type { Relay } from "./relayed-chain.ts";
 
-/** The time between two blocks. */
+/** Time between two checks: that between two blocks. */
 const everyMs = 6_000;
 
 export class HeadWatch implements Relay {
@@ -68,7 +68,6 @@ export class HeadWatch implements Relay {
     host.every(everyMs, () => this.refresh());
   }
 
-  /** Calls at the same time share one check. */
   refresh(): Promise<void> {
     return (this.#checking ??= this.#check().finally(() => (this.#checking = undefined)));
   }

@@ -13,27 +13,26 @@ import {
 /** Hashes are texts with `0x`, in lower case. */
 export interface Header {
   readonly number: number;
-  /** Computed from the other members. */
+  /** The hash that was computed from the other members. */
   readonly hash: string;
-  /** The whole header. */
+  /** The whole header in SCALE. */
   readonly scale: Uint8Array;
   readonly parentHash: string;
   readonly stateRoot: string;
   readonly extrinsicsRoot: string;
-  /** Scheduled in this block. */
   readonly change?: SetChange | undefined;
-  /** The block forces another authority set, which the set before it does not confirm. */
+  /** True if the block forces another authority set, which the set before it does not confirm. */
   readonly isForced: boolean;
 }
 
 export interface SetChange {
   readonly authorities: readonly Authority[];
-  /** In blocks. */
+  /** Number of blocks after which the change takes effect. */
   readonly delay: number;
 }
 
 export interface Authority {
-  /** Ed25519 public key. */
+  /** Ed25519 public key as text with `0x`. */
   readonly id: string;
   readonly weight: bigint;
 }
@@ -52,7 +51,7 @@ export function readHeader(reader: ScaleReader): Header {
   return { number, hash, scale, parentHash, stateRoot, extrinsicsRoot, change, isForced };
 }
 
-/** `value`: the answer of `chain_getHeader`. */
+/** Reads the answer of `chain_getHeader`. Undefined if it is not a header. */
 export function headerOfJson(value: unknown): Header | undefined {
   if (!isObject(value) || !isObject(value["digest"])) return undefined;
   const { parentHash, number, stateRoot, extrinsicsRoot, digest } = value;
@@ -78,7 +77,7 @@ interface AnnouncedChange extends SetChange {
   readonly isForced: boolean;
 }
 
-/** The engine id `FRNK`. */
+/** The engine id of GRANDPA, `FRNK`. */
 const grandpa = "0x46524e4b";
 
 /** sp-runtime, `DigestItem`. */

@@ -8,7 +8,7 @@ export interface Justification {
   readonly round: bigint;
   readonly target: { readonly hash: string; readonly number: number };
   readonly votes: readonly Vote[];
-  /** These connect the blocks of the votes with the target. */
+  /** The headers that connect the blocks of the votes with the target. */
   readonly ancestries: readonly Header[];
 }
 
@@ -41,17 +41,15 @@ function readVote(reader: ScaleReader): Vote {
 export interface AuthoritySet {
   readonly id: bigint;
   readonly voters: ReadonlyMap<string, Voter>;
-  /** The weight that finalizes a block. */
   readonly threshold: bigint;
 }
 
 interface Voter {
   readonly weight: bigint;
-  /** Rejects if the public key is not a point of the curve. */
+  /** Returns the public key. Rejects if it is not a point of the curve. */
   readonly key: () => Promise<CryptoKey>;
 }
 
-/** Undefined if the authorities have no weight. */
 export function authoritySet(
   id: bigint,
   authorities: readonly Authority[],
@@ -77,7 +75,7 @@ function publicKey(voter: string): Voter["key"] {
   };
 }
 
-/** Other work of libuv's threads can run in between. */
+/** Number of signatures that are checked at once, so that other work of libuv's threads can run in between. */
 const signaturesAtOnce = 16;
 
 /**
@@ -121,7 +119,7 @@ export async function refusalOf(
   return undefined;
 }
 
-/** `descendants`: hashes that are known to descend, to which new ones are added. */
+/** `descendants`: hashes that are known to descend. Those that are found are added. */
 function descends(
   hash: string,
   parents: ReadonlyMap<string, string>,

@@ -2,7 +2,7 @@ import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";
 
-/** A change of the authorities with 10,000 headers before it. */
+/** Maximum size of an answer: a change of the authorities with 10,000 headers before it. */
 export const maxAnswerBytes = 8 * 1_048_576;
 
 /** `call`: see `LedgerNode.call`. It may also answer at once. */

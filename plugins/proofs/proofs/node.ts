@@ -10,7 +10,7 @@ export interface HeadNode {
 }
 
 export class NodeError extends Error {
-  /** The answer contradicts itself or what is proved. */
+  /** True if the answer contradicts itself or what is proved. */
   readonly isProvedWrong: boolean;
 
   constructor(message: string, isProvedWrong = false) {
@@ -21,7 +21,6 @@ export class NodeError extends Error {
 
 const methodNotFound = -32601;
 
-/** `code`: that of the node's error. */
 export function nodeRefusal(method: string, code: unknown): NodeError {
   return new NodeError(
     code === methodNotFound
@@ -68,7 +67,7 @@ function checkedHash(value: unknown): string {
   throw new NodeError("the node sent no block hash");
 }
 
-/** sc-consensus-grandpa, `FinalityProof`. */
+/** sc-consensus-grandpa, `FinalityProof`: the answer of `grandpa_proveFinality`. */
 export interface FinalityProof {
   readonly hash: string;
   readonly justification: Justification;
@@ -76,7 +75,6 @@ export interface FinalityProof {
   readonly headers: readonly Header[];
 }
 
-/** Throws a ScaleError. */
 export function readFinalityProof(reader: ScaleReader): FinalityProof {
   const hash = hexOf(reader.take(32));
   const justification = readJustification(new ScaleReader(reader.prefixed()));

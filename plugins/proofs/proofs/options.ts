@@ -82,7 +82,7 @@ export const relaySchema: JsonSchema = {
   },
 };
 
-/** A relay chain without a checkpoint cannot prove anything. */
+/** Finds entries whose relay chain cannot prove anything. */
 export function relayFaults({ upstreams }: Options): readonly SectionFault[] {
   return Object.entries(upstreams).flatMap(([name, entry]) => {
     if (entry?.relay === undefined) return [];

@@ -1,27 +1,25 @@
-/** The blocks of a chain whose finality is proved. */
 import type { HeadNode } from "./node.ts";
 
 export interface ProvedChain {
-  /** Of the highest proved block. There is no hash while no block is proved. */
+  /** Number and hash of the highest block that is proved. There is no hash while none is. */
   readonly number: number;
   readonly hash: string | undefined;
-  /** Proofs have fitted what the operator has configured. Until then, that may be wrong and not the nodes. */
+  /** True if proofs have fitted what the operator has configured. Until then, that may be wrong and not the nodes. */
   readonly isConfirmed: boolean;
-  /** Why nothing can be proved any more without a new configuration. */
+  /** The reason why nothing can be proved any more without a new configuration. */
   readonly ended?: string | undefined;
   /** The authority set of the next block, if the chain has one. */
   readonly setId?: bigint;
-  /** Undefined if the block is above the proved ones, or is not kept. */
+  /** Returns the proved hash of a block. Undefined if it is above the proved ones, or is not kept. */
   hashAt(number: number): string | undefined;
-  /** The block is proved and kept. */
+  /** Returns true if the block with this hash is proved and kept. */
   has(hash: string): boolean;
-  /** Returns what proves to a client that the block is finalized. */
   proofOf(hash: string): FinalityOfBlock | undefined;
   /** Proves the blocks up to the finalized head of the node, which has the number `head`. Throws a NodeError. */
   follow(node: HeadNode, head: number): Promise<void>;
 }
 
-/** All members are in SCALE. */
+/** Proves to a client that a block is finalized. All in SCALE. */
 export interface FinalityOfBlock {
   readonly justification: Uint8Array;
   /** The headers from that of the block up to the justified one. */

@@ -30,7 +30,6 @@ export class RelayedChain implements ProvedChain {
   readonly #key: Promise<string>;
   readonly #proved = new ProvedHashes();
 
-  /** `id`: that of the parachain. */
   constructor(relay: Relay, id: number) {
     this.#relay = relay;
     this.#key = headKey(id);
@@ -67,7 +66,7 @@ export class RelayedChain implements ProvedChain {
     this.hash = head.hash;
   }
 
-  /** Throws a NodeError. */
+  /** Reads the head from the state of the relay chain at its proved head. Throws a NodeError. */
   async #head(): Promise<Header> {
     const { hash } = this.#relay.chain;
     if (hash === undefined) throw new NodeError("no block of the relay chain is proved");
@@ -87,7 +86,7 @@ export class RelayedChain implements ProvedChain {
   }
 }
 
-/** `value`: `Paras.Heads`, which is a list of bytes. Throws a NodeError. */
+/** Returns the header in `Paras.Heads`, which is a list of bytes. Throws a NodeError. */
 function headIn(value: unknown): Header {
   if (value === null) throw new NodeError("it has no parachain with this id");
   const bytes = bytesOf(value);
@@ -102,7 +101,7 @@ function readWhole(bytes: Uint8Array): Header | undefined {
   return reader.left === 0 ? header : undefined;
 }
 
-/** `Paras.Heads` is a map with the hasher `Twox64Concat`. */
+/** Returns the key of `Paras.Heads` (a map with the hasher `Twox64Concat`) for this id. */
 async function headKey(id: number): Promise<string> {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32LE(id);

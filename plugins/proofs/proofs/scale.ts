@@ -17,7 +17,7 @@ export class ScaleReader {
     return this.bytes.length - this.at;
   }
 
-  /** Does not copy the bytes. */
+  /** Returns the next bytes without copying them. */
   take(length: number): Uint8Array {
     if (length > this.left) throw new ScaleError("the bytes end too early");
     return this.bytes.subarray(this.at, (this.at += length));
@@ -38,7 +38,7 @@ export class ScaleReader {
     return BigInt(this.u32()) + (BigInt(this.u32()) << 32n);
   }
 
-  /** Throws a ScaleError for an integer of 2^32 or more, and for one that could be shorter. */
+  /** Reads a compact integer below 2^32. Throws a ScaleError for a larger one, and for one that could be shorter. */
   compact(): number {
     const first = this.u8();
     const mode = first & 3;
@@ -64,7 +64,6 @@ export class ScaleReader {
   }
 }
 
-/** Undefined if the bytes are not what `read` expects. */
 export function readScale<T>(bytes: Uint8Array, read: (reader: ScaleReader) => T): T | undefined {
   try {
     return read(new ScaleReader(bytes));
@@ -79,7 +78,7 @@ function atLeast(min: number, value: number): number {
   return value;
 }
 
-/** `value`: below 2^32. */
+/** Returns a compact integer. `value`: below 2^32. */
 export function compact(value: number): Uint8Array {
   if (value < 2 ** 6) return Uint8Array.of(value << 2);
   if (value < 2 ** 14) return littleEndian(value * 4 + 1, 2);
@@ -101,7 +100,7 @@ export function joinBytes(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuff
   return joined;
 }
 
-/** Negative if `a` comes before `b`, 0 if they are equal. */
+/** Returns a negative number if `a` comes before `b`, 0 if they are equal, else a positive number. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const common = Math.min(a.length, b.length);
   for (let at = 0; at < common; at++) {
@@ -114,13 +113,12 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
 /** Node 24 and its types do not have this method. */
 const nativeHex = "toHex" in Uint8Array.prototype && (Uint8Array.prototype.toHex as () => string);
 
-/** Text with `0x`, in lower case. */
+/** Returns bytes as text with `0x`, in lower case. */
 export function hexOf(bytes: Uint8Array): string {
   if (nativeHex !== false) return `0x${nativeHex.call(bytes)}`;
   return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Undefined if `value` is not a text with `0x`. */
 export function bytesOf(value: unknown): Uint8Array | undefined {
   if (typeof value !== "string" || !value.startsWith("0x") || value.length % 2 !== 0)
     return undefined;

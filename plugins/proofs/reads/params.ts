@@ -1,8 +1,8 @@
-/** The params of calls come from clients. */
+/** Reads the params of calls. They come from clients. */
 import { parseJson } from "sluice-gateway/internal/toolkit";
 import { bytesOf } from "../proofs/scale.ts";
 
-/** A node refuses the params, or their answer cannot be proved. */
+/** Thrown for params that a node refuses, or whose answer cannot be proved. */
 export class ParamsError extends Error {}
 
 export class Params {
@@ -18,7 +18,6 @@ export class Params {
     return asBytes(this.#list[index]);
   }
 
-  /** Undefined if the param is missing or null. */
   optionalBytes(index: number): Uint8Array | undefined {
     return this.#isAbsent(index) ? undefined : this.bytes(index);
   }
@@ -36,7 +35,7 @@ export class Params {
     return Number(count);
   }
 
-  /** Lower case. Undefined if the param is missing or null. */
+  /** Returns a block hash in lower case. Undefined if the param is missing or null. */
   hash(index: number): string | undefined {
     if (this.#isAbsent(index)) return undefined;
     const hash = this.#list[index];
@@ -44,7 +43,7 @@ export class Params {
     throw new ParamsError();
   }
 
-  /** The param may be a number or a text with `0x`. Undefined if it is missing or null. */
+  /** Returns a block number, which may be a number or a text with `0x`. Undefined if the param is missing or null. */
   number(index: number): number | undefined {
     if (this.#isAbsent(index)) return undefined;
     const value = this.#list[index];
@@ -59,7 +58,7 @@ export class Params {
   }
 }
 
-/** As nodes have it for pages. */
+/** Maximum number of keys of a call, as nodes have it for pages. */
 const maxKeys = 1_000;
 
 function asBytes(value: unknown): Uint8Array {

@@ -1,4 +1,4 @@
-/** How an answer is proved: in the response header, and in the member `proof` of an answer. */
+/** States how an answer is proved: in the response header, and in the member `proof` of an answer. */
 import type { RpcAnswer } from "sluice-gateway/services";
 import { hexOf } from "../proofs/scale.ts";
 

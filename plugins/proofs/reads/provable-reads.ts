@@ -6,7 +6,7 @@ import { stateReads } from "./state-reads.ts";
 
 const reads = new Map<string, ReadCall>(Object.entries({ ...stateReads, ...blockReads }));
 
-/** The params of the call must name a block. */
+/** Returns true if there is a proof for a call of this method with params that name a block. */
 export function isProvable(method: string): boolean {
   return reads.has(method);
 }

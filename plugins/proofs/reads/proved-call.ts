@@ -1,4 +1,4 @@
-/** The answer is proved where that is possible (decisions.md section 18). */
+/** A JSON-RPC call whose answer is proved where that is possible (decisions.md section 18). */
 import type { CallReporter, Memory } from "sluice-gateway/plugin";
 import type {
   Ledger,
@@ -25,7 +25,7 @@ export interface ProverDeps {
   readonly ledger: Ledger;
   /** Undefined with neither a checkpoint nor a relay chain. */
   readonly chain: ProvedChain | undefined;
-  /** Asked one by one if the proof that the ledger returns is wrong. */
+  /** The nodes, which are asked one by one if the proof that the ledger returns is wrong. */
   readonly nodes: readonly HeadNode[];
   readonly headers: Headers;
   readonly kept: KeptNodes;
@@ -40,7 +40,6 @@ export interface Wanted {
   readonly member: boolean | "return";
 }
 
-/** An item of the body. */
 export type Item =
   | { readonly kind: "call"; readonly id: string; readonly method: string; readonly params: string }
   | { readonly kind: "other" };
@@ -73,7 +72,6 @@ export function notProved(reason: string): string {
 }
 
 export class ProvedCall implements ProvedRpc {
-  /** After `run`. */
   outcome: CallProof = { state: "none", reason: "the call was not sent" };
   readonly #deps: ProverDeps;
   readonly #wanted: Wanted;
@@ -168,7 +166,6 @@ export class ProvedCall implements ProvedRpc {
 }
 
 interface Proved {
-  /** JSON text. */
   readonly result: string;
   readonly proof: CallProof;
 }
@@ -209,7 +206,7 @@ export async function prove(
   return reason;
 }
 
-/** Any node answers, with the cache and the retries of the ledger. `called`: gets each call. */
+/** Calls any node, with the cache and the retries of the ledger. `called`: gets each call. */
 function throughLedger(ledger: Ledger, called: [LedgerMethod, Buffer][]): HeadNode {
   return headNode({
     name: "any",

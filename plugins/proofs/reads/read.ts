@@ -12,7 +12,7 @@ export interface ProvableRead {
 export interface Source {
   readonly node: HeadNode;
   readonly hash: string;
-  /** Undefined to ask the node for all nodes of tries. */
+  /** The nodes of tries that are known. Undefined to ask the node for all. */
   readonly kept?: KeptNodes | undefined;
   /** Throws a NodeError. */
   readonly header: () => Promise<Header>;
@@ -23,11 +23,10 @@ export interface ProvedResult {
   readonly result: string;
   /** Undefined if the hash of the block alone proves the result. */
   readonly root?: string;
-  /** The nodes of the trie that prove the result. */
   readonly nodes?: readonly Uint8Array[];
 }
 
-/** The message is the reason why there is no proof. */
+/** An answer for which there is no proof. The message is the reason. */
 export class UnprovableError extends Error {}
 
 /** `params`: JSON text. Throws a ParamsError. */

@@ -1,4 +1,3 @@
-/** Reads of the main trie and of child tries. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import { bytesOf, hexOf } from "../proofs/scale.ts";
@@ -9,20 +8,18 @@ import { childTries, ProofError, TrieProof, type KeyRange } from "../trie/read-p
 import { Params, ParamsError } from "./params.ts";
 import { UnprovableError, type ProvedResult, type ReadCall, type Source } from "./read.ts";
 
-/** Of all nodes of a proof. */
 const maxProofBytes = 4 * 1_048_576;
 
-/** The methods throw a ProofError if the nodes of the proof do not suffice. */
+/** A trie of a block's state. Its methods throw a ProofError if the nodes of the proof do not suffice. */
 interface StateTrie {
   value(key: Uint8Array): Uint8Array | null;
   keys(range: KeyRange): Uint8Array[];
 }
 
 interface StateRead {
-  /** The key in the main trie. Undefined for the main trie itself. */
+  /** The key of the child trie in the main trie. Undefined for the main trie. */
   readonly child?: Uint8Array;
   readonly keys: (source: Source) => Promise<readonly Uint8Array[]> | readonly Uint8Array[];
-  /** JSON text. */
   readonly answer: (trie: StateTrie, hash: string) => string;
 }
 

@@ -1,4 +1,4 @@
-/** Stops using the nodes whose answers are proved to be wrong, and keeps the evidence. */
+/** Finds the nodes whose answers are proved to be wrong, stops using them, and keeps the evidence. */
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Host } from "sluice-gateway/plugin";
@@ -42,7 +42,7 @@ export class WrongNodes {
     this.#host = host;
   }
 
-  /** Undefined if all nodes are used. */
+  /** Describes the nodes that are not used. Undefined if there are none. */
   get reason(): string | undefined {
     const names = this.#nodes.filter(({ isDistrusted }) => isDistrusted).map(({ name }) => name);
     return names.length === 0 ? undefined : `wrong proofs of ${names.join(", ")}`;

@@ -1,10 +1,10 @@
 /**
- * The nodes of tries that were read last. A node is found by its hash, so it stays valid. There are two generations:
- * when the younger one is full, the older one is dropped. Nodes that are still read move on.
+ * The nodes of tries that were read last, up to a number of bytes. A node is found by its hash, so it stays valid.
+ * There are two generations: when the younger one is full, the older one is dropped. Nodes that are still read move on.
  */
 import type { MemoryHold } from "sluice-gateway/plugin";
 
-/** In addition to the node: the name, its slot in the Map, and two objects. */
+/** Memory of an entry in addition to the node: the name, its slot in the Map, and two objects. */
 const entryBytes = 200;
 /** Larger values are not kept. */
 const maxNodeBytes = 65_536;
@@ -57,7 +57,7 @@ export class KeptNodes {
   }
 }
 
-/** The text is short to compare. */
+/** Returns the hash as text that is short to compare. */
 export function nameOf(hash: Uint8Array): string {
   // A spread takes ten times as long. The type of the function does not allow bytes, which are numbers.
   return String.fromCharCode.apply(undefined, hash as unknown as number[]);

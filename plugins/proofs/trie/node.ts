@@ -16,7 +16,7 @@ export const hashBytes = 32;
 
 export const emptyNode = Uint8Array.of(0);
 
-/** A first byte begins with these bits. */
+/** The kinds of nodes, with the bits that a first byte begins with. */
 const kinds = {
   leaf: { prefix: 0b0100_0000, bits: 6 },
   branch: { prefix: 0b1000_0000, bits: 6 },
@@ -107,7 +107,7 @@ export function bytesOfNibbles(nibbles: Uint8Array): Uint8Array {
   );
 }
 
-/** The kind of a node, the number of its nibbles, and the nibbles. */
+/** Returns the first bytes of a node: its kind, the number of its nibbles, and the nibbles. */
 export function encodeStart(kind: Kind, nibbles: Uint8Array): Uint8Array {
   const { prefix, bits } = kinds[kind];
   const max = 2 ** bits - 1;

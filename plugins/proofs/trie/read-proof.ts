@@ -17,7 +17,7 @@ const missing = new ProofError("a node of the trie is missing");
 
 export interface KeyRange {
   readonly prefix: Uint8Array;
-  /** Undefined for all keys. */
+  /** The keys after this one are returned. Undefined for all. */
   readonly after?: Uint8Array | undefined;
   readonly limit: number;
 }
@@ -31,11 +31,9 @@ export const childTries = new TextEncoder().encode(":child_storage:default:");
 const emptyName = nameOf(hashOf(emptyNode));
 
 export class TrieProof {
-  /** By hash. */
   readonly used = new Map<string, Uint8Array>();
   readonly #kept: KeptNodes | undefined;
   readonly #nodes = new Map<string, Uint8Array>([[emptyName, emptyNode]]);
-  /** Their hashes are not needed yet. */
   readonly #unhashed: Uint8Array[];
 
   /** `nodes`: in any order. `kept`: nodes that are known already. */
@@ -44,7 +42,7 @@ export class TrieProof {
     this.#kept = kept;
   }
 
-  /** Null if the trie does not contain the key. Throws a ProofError if the nodes do not prove either. */
+  /** Returns null if the trie does not contain the key. Throws a ProofError if the nodes do not prove either. */
   value(root: Uint8Array, key: Uint8Array): Uint8Array | null {
     const wanted = nibblesOf(key);
     let node = this.#node(root);
@@ -118,7 +116,7 @@ export class TrieProof {
   }
 }
 
-/** A key that begins with `path` can begin with `prefix` and come after `after`. All are nibbles. */
+/** Returns true if a key that begins with `path` can begin with `prefix` and come after `after`. All in nibbles. */
 function mayContain(path: Uint8Array, prefix: Uint8Array, after: Uint8Array | undefined): boolean {
   const common = Math.min(path.length, prefix.length);
   if (!equal(path.subarray(0, common), prefix.subarray(0, common))) return false;

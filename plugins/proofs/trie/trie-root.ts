@@ -7,7 +7,7 @@ export type Layout = "V0" | "V1";
 
 const maxInlineBytes = 32;
 
-/** The trie maps the positions of `values`, as compact integers, to them. */
+/** Returns the root of the trie that maps the positions of `values`, as compact integers, to them. */
 export function orderedRoot(values: readonly Uint8Array[], layout: Layout): Uint8Array {
   return trieRoot(
     values.map((value, index) => [compact(index), value]),
