@@ -23,7 +23,7 @@ import { maxTextBytes } from "../protocol/limits.ts";
 import { fetchJson } from "./fetch-json.ts";
 import type { Settings } from "./options.ts";
 
-/** Returns and rejects like `openSession`. */
+/** Sends `hello` and verifies the answer. Returns and rejects like `openSession`. */
 export async function attest(
   progress: HandshakeProgress,
   ephemeral: Ephemeral,

@@ -183,7 +183,7 @@ function field(id: string, value: object): x509.AttributeTypeAndValue {
   });
 }
 
-/** In PEM, formatted like OpenSSL's output. */
+/** Returns the certificates in PEM, formatted like OpenSSL's output. */
 export function writePem(...holders: readonly CertifiedKey[]): string {
   return holders
     .map(({ certificate }) => {

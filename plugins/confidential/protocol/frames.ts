@@ -69,7 +69,7 @@ export function readHeader(frame: Uint8Array, direction: Direction): FrameHeader
   return { type, isEnd, rid, seq: readU32(frame, 12) };
 }
 
-/** `seq` must be below 2^32. */
+/** Writes the 16 bytes of the header at the start of `target`. `seq` must be below 2^32. */
 export function writeHeader(target: Uint8Array, header: FrameHeader): void {
   target[0] = version;
   target[1] = typeNumbers[header.type];
@@ -94,7 +94,7 @@ export function paddedLength(dataBytes: number, pad: number): number {
   return pad === 0 ? bytes : Math.ceil(bytes / pad) * pad;
 }
 
-/** `target`: `paddedLength` bytes; their previous values do not matter. */
+/** Fills `target` with `lp(data)` and zeros. `target`: `paddedLength` bytes; their previous values do not matter. */
 export function writePadded(target: Uint8Array, data: Uint8Array): void {
   writeU32(target, 0, data.length);
   target.set(data, prefixBytes);

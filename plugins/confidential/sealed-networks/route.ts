@@ -88,7 +88,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   readonly #config: NetworkConfig;
   readonly #sealed: SealedConfig;
   readonly #listed: ListedWorker;
-  /** The time since which a session is unused. */
+  /** The unused sessions, and the time since which each one is unused. */
   readonly #idle = new Map<ReservedSession, number>();
   readonly #closing = new AbortController();
   #accepted: Verification | undefined;

@@ -2,7 +2,7 @@
 import { joinBytes, ScaleError, ScaleReader } from "../proofs/scale.ts";
 
 export interface TrieNode {
-  /** One nibble per byte. */
+  /** The part of the key that the node adds, one nibble per byte. */
   readonly nibbles: Uint8Array;
   readonly value: TrieValue | undefined;
   /** Hashes (32 bytes) or whole nodes (fewer bytes) of the children. Empty for a leaf. */
@@ -89,7 +89,7 @@ function readChild(reader: ScaleReader): Uint8Array {
   return child;
 }
 
-/** One nibble per byte. */
+/** Returns the nibbles of bytes, one per byte. */
 export function nibblesOf(bytes: Uint8Array): Uint8Array {
   const nibbles = new Uint8Array(bytes.length * 2);
   let at = 0;
