@@ -27,14 +27,12 @@ import { simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
 declare module "sluice-gateway/services" {
   interface Attestation {
-    /**
-     * Returns the provider, for keysets (`createEnclaveIdentity`). If it returns a fault, the next call tries again.
-     */
+    /** Provider for keysets (`createEnclaveIdentity`). After a fault, the next call tries again. */
     provider(source: EvidenceSource): Promise<EvidenceProvider | Fault>;
   }
 }
 
-/** The section `collateral` after validation: sources of collateral for verifiers. */
+/** The section `collateral` after validation. */
 export interface Options {
   readonly collateral: { readonly pccs?: string; readonly file?: string; readonly kds?: string };
 }

@@ -4,10 +4,7 @@ import type { Attestation } from "sluice-gateway/services";
 import { simulatedAllowed, simulatedRefusal } from "../evidence/simulated-allowed.ts";
 import type { Options } from "./attestation.ts";
 
-/**
- * The section `collateral`. confidential-stream.md section 3.5: verifiers do not fetch anything, so collateral is sent
- * with the quote.
- */
+/** confidential-stream.md section 3.5: verifiers do not fetch anything, so collateral is sent with the quote. */
 const collateralSchema: JsonSchema = {
   type: "object",
   description:

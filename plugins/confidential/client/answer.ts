@@ -1,4 +1,3 @@
-/** One answer: its deltas as they arrive, and at the end its cost and whether the signed report is valid. */
 import type { JsonObject } from "../protocol/strict-json.ts";
 import type { SignedReport, UnverifiedReason } from "../protocol/verify-usage-report.ts";
 import type { UsageReport } from "../protocol/usage-report.ts";
@@ -36,7 +35,7 @@ export interface VerifiedUsage extends OpenAiUsage {
   readonly unverified_reason?: UnverifiedReason;
 }
 
-/** The end of an answer: usage, cost, and the verdict about the enclave's signed report. */
+/** The end of an answer. */
 export interface FinalAnswer {
   readonly usage: VerifiedUsage;
   /** The amount that the gateway charged, according to the gateway. */
@@ -50,7 +49,7 @@ export interface FinalAnswer {
   readonly recomputedCUMilli: number | undefined;
   /** True if this client has verified the signed report. The gateway's own verdict is ignored. */
   readonly verified: boolean;
-  /** The reason why the report is not verified. Undefined if it is verified. */
+  /** Undefined if the report is verified. */
   readonly unverifiedReason?: UnverifiedReason;
   /** The checks of the signed report, in order. */
   readonly checks: readonly Check[];

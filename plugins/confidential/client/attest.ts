@@ -97,10 +97,7 @@ async function checkHandshake(
   return attested;
 }
 
-/**
- * Compares the offered coefficient with the maximum. The offer is not binding (the signed report is), but a session is
- * not opened if the offer is already too high.
- */
+/** The offer is not binding (the signed report is), but a session is not opened if the offer is already too high. */
 function checkOffer(progress: HandshakeProgress, { offer }: AttestationFrame): void {
   const { maxCoefficient } = progress.settings;
   const coefficient = isObject(offer) ? offer["coefficient"] : undefined;
@@ -138,9 +135,7 @@ async function checkEvidence(
 }
 
 interface ResolvedEvidence {
-  /** Parsed JSON, not verified yet. */
   readonly evidence: unknown;
-  /** `sha256:<hex>` */
   readonly digest: string;
 }
 

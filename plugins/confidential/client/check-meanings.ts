@@ -1,4 +1,3 @@
-/** Says what the checks of a session mean, for people who do not know their names. */
 import type { Check } from "../verify/report.ts";
 import type { SnpCheck } from "../verify/snp.ts";
 import type { TdxCheck } from "../verify/tdx-checks.ts";
@@ -6,7 +5,7 @@ import type { HandshakeCheck } from "./handshake-attempt.ts";
 
 type CheckName = HandshakeCheck | TdxCheck | SnpCheck | "evidence" | "not_simulated" | "price";
 
-/** Statements that are true if the check passed. */
+/** The meanings of checks, for people who do not know their names. Each statement is true if the check passed. */
 const meanings: Readonly<Record<CheckName, string>> = {
   policy: "the pinned key signed the operator's policy, which is neither expired nor rolled back",
   connection: "the gateway accepts encrypted sessions with this API key",

@@ -49,8 +49,7 @@ export async function connect(options: ConnectOptions): Promise<Session> {
   const now = Math.floor(clock.now() / 1000);
   memory.counters.forget(now);
   try {
-    // An unknown keyset needs a second connection. A one-time credential does not allow one, so request a quote at
-    // once.
+    // An unknown keyset needs a second connection, which a one-time credential does not allow.
     const mayBeCached = settings.isReusable && memory.keysets.hasAny(endpoint, now);
     return await attempt(settings, signal, mayBeCached ? "cached" : "quote");
   } finally {

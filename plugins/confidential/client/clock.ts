@@ -1,4 +1,3 @@
-/** The clock and the timers of the client. */
 export interface ClientClock {
   /** Returns the time in milliseconds since 1970. */
   now(): number;

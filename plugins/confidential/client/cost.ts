@@ -1,4 +1,3 @@
-/** The cost of a signed report. Gateways, clients and auditors compute the same integer from it. */
 import { createPrice, parseDecimal } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { UsageReport } from "../protocol/usage-report.ts";
@@ -34,9 +33,8 @@ export interface StreamPricing {
 /**
  * Returns the cost in milli-CU: the sum of tokens × price over the classes of tokens (or total tokens ×
  * pricePerTokenNano, if all have one price) × coefficient / 1000 × tokenUsdRate, computed exactly and rounded half up
- * once. The coefficient is the lower one of the report's, which the enclave signed, and the
- * gateway's: an enclave that reports more than was offered is not paid more. Throws a RangeError if a price or rate is
- * not a decimal.
+ * once. The coefficient is the lower one of the report's, which the enclave signed, and the gateway's: an enclave that
+ * reports more than was offered is not paid more. Throws a RangeError if a price or rate is not a decimal.
  */
 export function recomputeCost(
   report: Pick<UsageReport, "coefficient" | "tokens">,
@@ -79,7 +77,6 @@ export function readPricing(value: unknown): StreamPricing | undefined {
   return { network, ...offer, tokenUsdRate: rate, asOf };
 }
 
-/** Parses the part of a pricing that a gateway offers before a request. Undefined if it is missing or invalid. */
 export function readOffer(
   value: unknown,
 ): Pick<StreamPricing, "coefficient" | "pricePerTokenNano" | "classes"> | undefined {

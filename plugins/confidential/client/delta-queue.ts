@@ -1,14 +1,12 @@
-/** The queue of the deltas of one answer, between the connection and the one reader. */
+/** The deltas of one answer, between the connection and the one reader. */
 import type { Delta } from "./answer.ts";
 
 export interface DeltaQueue extends AsyncIterable<Delta> {
-  /** `bytes`: size of the delta, for `unreadBytes`. */
   push(delta: Delta, bytes: number): void;
   /** Ends the iteration after the queued deltas. */
   end(): void;
   /** Discards the queued deltas and throws `error` to the reader. */
   fail(error: unknown): void;
-  /** Returns the size in bytes of the deltas that have not been read. */
   unreadBytes(): number;
 }
 

@@ -1,4 +1,3 @@
-/** Runs one request over an open session: encrypts it, decrypts the answer, and verifies the report. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { requestPieces } from "../protocol/channel.ts";
 import { fault, isFault } from "../protocol/fault.ts";
@@ -21,20 +20,14 @@ import {
 import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 
-/** The state of a request that its reader and its exchange share. */
 export interface ActiveRequest {
   readonly deltas: DeltaQueue;
-  /**
-   * Set when the reader leaves the loop or the signal is aborted. The enclave is notified if a frame has been sent.
-   */
   isCancelled: boolean;
-  /** Sends `cancel`. Undefined until the request has been sent completely. */
+  /** Undefined until the request has been sent completely. */
   sendCancel: (() => Promise<void>) | undefined;
 }
 
-/**
- * Maximum size of unread deltas. Above it the session ends, because a client cannot apply backpressure to the server.
- */
+/** Above this size the session ends, because a client cannot apply backpressure to the server. */
 const maxUnreadBytes = 16 * 1024 * 1024;
 const nothing = new Uint8Array(0);
 
@@ -116,12 +109,11 @@ async function nextMessage(
   if (isTimedOut) {
     throw new ConfidentialError("TIMEOUT", `no frame arrived within ${idleMs / 1000} s`);
   }
-  // If sending failed, throw that error: it is more specific than the close that it caused.
+  // An error of sending is more specific than the close that it caused.
   await Promise.race([sending, Promise.resolve()]);
   throw failureOfClose(message.code);
 }
 
-/** Decrypts a frame. Queues the delta of a chunk, and returns the content of the last frame. */
 async function openFrame(
   { channel }: OpenSession,
   bytes: Bytes,
@@ -155,7 +147,7 @@ function contextOf(error: unknown): FinalFrame["contextExceeded"] {
   };
 }
 
-/** Returns the message of an error that is a text, or an object with a `message` like OpenAI's errors. */
+/** An error is a text, or an object with a `message` like OpenAI's errors. */
 function errorText(error: unknown): string | undefined {
   if (error === undefined || error === null) return undefined;
   const text = isObject(error) ? error["message"] : error;

@@ -1,4 +1,3 @@
-/** The errors of the client. */
 import type { Fault, StreamCode } from "../protocol/fault.ts";
 import { closeCodes, plainCloseCodes } from "../protocol/fault.ts";
 import type { Check, VerificationReport } from "../verify/report.ts";
@@ -28,9 +27,7 @@ interface FailureDetails {
   readonly retryAfterSeconds?: number | undefined;
 }
 
-/**
- * The reason why a session could not be opened or has ended. Nothing was sent unencrypted, and nothing is retried.
- */
+/** The reason why a session could not be opened or has ended. Nothing was sent unencrypted, and nothing is retried. */
 export class ConfidentialError extends Error {
   override readonly name = "ConfidentialError";
   readonly code: ConfidentialCode;
@@ -55,8 +52,8 @@ export function failureOfFault({ code, message }: Fault): ConfidentialError {
 }
 
 /**
- * Returns the error for an `error` frame. The frame is not authenticated: anyone on the path may have written it.
- * Therefore only its code is used, not its text.
+ * The frame is not authenticated: anyone on the path may have written it. Therefore only its code is used, not its
+ * text.
  */
 export function failureOfErrorFrame(code: StreamCode | undefined): ConfidentialError {
   return code === undefined
@@ -64,7 +61,6 @@ export function failureOfErrorFrame(code: StreamCode | undefined): ConfidentialE
     : new ConfidentialError(code, `the gateway ended the session: ${code}`);
 }
 
-/** Returns the error for a connection that closed without an `error` frame. */
 export function failureOfClose(closeCode: number): ConfidentialError {
   const codes = (Object.keys(closeCodes) as StreamCode[]).filter(
     (code) => closeCodes[code] === closeCode && closeCode >= 4000,
@@ -75,7 +71,6 @@ export function failureOfClose(closeCode: number): ConfidentialError {
   return new ConfidentialError(isPlain ? "CONNECTION_CLOSED" : only, message);
 }
 
-/** Returns the WebSocket close code with which the client closes the connection after an error with this code. */
 export function closeCodeOf(code: ConfidentialCode): number {
   return Object.hasOwn(closeCodes, code) ? closeCodes[code as StreamCode] : plainCloseCodes.ok;
 }

@@ -1,4 +1,3 @@
-/** Fetches a JSON document. The caller verifies it, so the server need not be trusted. */
 import { readJsonObject } from "../protocol/strict-json.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";
@@ -10,8 +9,9 @@ export interface FetchJsonOptions {
 }
 
 /**
- * Fetches a document. Returns undefined if it is missing, too long or not strict JSON. Rejects with CONNECTION_FAILED
- * if the server does not answer, or answers that it cannot serve the document now; or with the signal's reason.
+ * Fetches a document, which the caller verifies, so the server need not be trusted. Returns undefined if it is missing,
+ * too long or not strict JSON. Rejects with CONNECTION_FAILED if the server does not answer, or answers that it cannot
+ * serve the document now; or with the signal's reason.
  */
 export async function fetchJson(
   url: string,

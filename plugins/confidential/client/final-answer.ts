@@ -1,4 +1,3 @@
-/** Builds the end of an answer: verifies the signed report and recomputes the cost. */
 import { sessionExpectation, verifyUsageReport } from "../protocol/verify-usage-report.ts";
 import type { ReportVerdict, SignedReport } from "../protocol/verify-usage-report.ts";
 import { usageOf } from "../protocol/text-frames.ts";
@@ -10,7 +9,7 @@ import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 import { webSuite } from "./web-crypto.ts";
 
-/** The content of the last frame of an answer, which the enclave encrypted. */
+/** The content of the last frame, which the enclave encrypted. */
 export interface FinalFrame {
   readonly finishReason: string;
   readonly error: string | undefined;
@@ -18,7 +17,6 @@ export interface FinalFrame {
   readonly contextExceeded: FinalAnswer["contextExceeded"];
 }
 
-/** Called when the last frame and `done` have arrived. */
 export async function createFinalAnswer(
   open: OpenSession,
   settings: Settings,
@@ -75,7 +73,7 @@ async function verifyReport(
   });
 }
 
-/** Rejects a report whose coefficient is above the maximum in `hello`, even if its signature is valid. */
+/** A report whose coefficient is above the maximum in `hello` is refused, even if its signature is valid. */
 function checkCoefficient(verdict: ReportVerdict, { maxCoefficient }: Settings): ReportVerdict {
   const { report, checks } = verdict;
   if (maxCoefficient === undefined || report === undefined) return verdict;

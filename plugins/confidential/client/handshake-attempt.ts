@@ -1,4 +1,3 @@
-/** An attempt to open a session: its state, its checks, and the error that reports which check failed. */
 import type { Fault } from "../protocol/fault.ts";
 import type { Attested } from "../protocol/handshake.ts";
 import type { Hello } from "../protocol/hello.ts";
@@ -13,20 +12,18 @@ import type { SessionPolicy } from "./policy.ts";
 import type { StreamSocket } from "./socket.ts";
 import type { WebChannel } from "./web-channel.ts";
 
-/** A session all of whose checks have passed. */
 export interface OpenSession {
   readonly socket: StreamSocket;
   readonly channel: WebChannel;
   readonly hello: Hello;
   readonly attested: Attested;
   readonly evidence: VerificationReport;
-  /** The checks of the handshake and the evidence, in order. */
   readonly checks: readonly Check[];
-  /** The gateway's price offer as parsed JSON. It is not signed. */
+  /** Parsed JSON. The gateway's offer is not signed. */
   readonly offer: unknown;
 }
 
-/** The checks that precede those of the evidence. The check `session_keys` follows them. */
+/** These checks precede those of the evidence. The check `session_keys` follows them. */
 const checkNames = [
   "policy",
   "connection",
@@ -44,7 +41,6 @@ export interface HandshakeAttempt {
   readonly signal: AbortSignal;
 }
 
-/** The state of an attempt once its connection is open. */
 export interface HandshakeProgress extends HandshakeAttempt {
   readonly checks: Checklist<HandshakeCheck>;
   readonly hello: Hello;
@@ -56,7 +52,6 @@ export function createHandshakeChecks(): Checklist<HandshakeCheck> {
   return createChecklist<HandshakeCheck>([...checkNames, "session_keys"]);
 }
 
-/** Records the failed check and returns the error that lists all checks up to it. */
 export function refuse(
   { checks }: HandshakeProgress,
   name: HandshakeCheck,
@@ -79,7 +74,7 @@ export function refuseFault(
   return refuse(progress, name, code, message, evidence);
 }
 
-/** Inserts the checks of the evidence before the last check of the handshake, which is the order of execution. */
+/** The checks of the evidence run before the last check of the handshake. */
 export function mergeChecks(
   handshake: readonly Check[],
   evidence: readonly Check[],

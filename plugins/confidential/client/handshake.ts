@@ -1,5 +1,5 @@
 /**
- * Opens a session over one connection. Runs all checks in order, and sends nothing but `hello` until the last one has
+ * Opens a session over one connection. All checks run in order, and nothing but `hello` is sent until the last one has
  * passed (confidential-stream.md, 1.2 to 1.4).
  */
 import { clientSubprotocol, writeHello } from "../protocol/hello.ts";
@@ -16,8 +16,8 @@ import type { SocketRequest, StreamSocket } from "./socket.ts";
 import { webSuite } from "./web-crypto.ts";
 
 /**
- * Returns the session. `unknownKeyset`: a cached quote was requested, but the keyset has never presented a quote that
- * was created for this client. Rejects with a ConfidentialError, or with the signal's reason.
+ * `unknownKeyset`: a cached quote was requested, but the keyset has never presented a quote that was created for this
+ * client. Rejects with a ConfidentialError, or with the signal's reason.
  */
 export async function openSession(
   attempt: HandshakeAttempt,
@@ -115,10 +115,7 @@ async function openInTime(
   }
 }
 
-/**
- * Returns the caller's reason unchanged. For the handshake's own timeout, returns an error that lists the checks so
- * far.
- */
+/** The error of the handshake's own timeout lists the checks so far. Any other reason is the caller's. */
 function abortReason({ reason }: AbortSignal, checks: Checklist<HandshakeCheck>): unknown {
   if (!(reason instanceof ConfidentialError)) return reason;
   return new ConfidentialError(reason.code, reason.message, { checks: checks.list() });

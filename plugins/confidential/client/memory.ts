@@ -10,12 +10,9 @@ import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
  * outside the process (in a file or in local storage), a rollback is also detected after a restart.
  */
 export interface PolicySerials {
-  /**
-   * Returns the highest serial number seen. Undefined if none has been seen. `gateway`: the gateway's base URL and the
-   * pinned key.
-   */
+  /** Returns the highest serial number seen, or undefined. `gateway`: the gateway's base URL and the pinned key. */
   highest(gateway: string): number | undefined | Promise<number | undefined>;
-  /** Stores a serial number. It is never below `highest`. */
+  /** Stores a serial number, which is never below `highest`. */
   record(gateway: string, serial: number): void | Promise<void>;
 }
 
@@ -40,14 +37,13 @@ export interface VerifiedKeysets {
   hasAny(endpoint: string, now: number): boolean;
 }
 
-/** Accepted evidence, by endpoint and digest. */
 export interface EvidenceCache {
   add(endpoint: string, digest: string, evidence: unknown): void;
   get(digest: string): unknown;
   digests(endpoint: string): readonly string[];
 }
 
-/** Maximum number of entries. Evidence has 5 to 40 KB, and a `hello` lists at most 64 digests. */
+/** Evidence has 5 to 40 KB, and a `hello` lists at most 64 digests. */
 const maxEvidence = 32;
 
 /** `serials`: storage for policy serial numbers; kept in memory by default. */

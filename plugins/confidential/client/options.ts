@@ -1,4 +1,3 @@
-/** The options of `connect`, and their validation. */
 import type { ChannelOptions } from "../protocol/channel.ts";
 import { clientSubprotocol } from "../protocol/hello.ts";
 import type { Role } from "../protocol/hello.ts";
@@ -70,18 +69,15 @@ export interface ConnectOptions extends Partial<VerificationPolicy> {
   readonly signal?: AbortSignal;
 }
 
-/** The subprotocols and headers that authenticate a connection. */
 export interface Credential {
   readonly protocols: string[];
   readonly headers: Record<string, string> | undefined;
 }
 
-/** The validated options, with defaults filled in. */
 export interface Settings {
   /** Base URL for HTTP requests, without a trailing slash. */
   readonly base: string;
   readonly streamUrl: string;
-  /** Key under which keysets and evidence are stored in the memory. */
   readonly endpoint: string;
   readonly network: string;
   readonly model: string;
@@ -99,7 +95,6 @@ export interface Settings {
   readonly connectMs: number | undefined;
   readonly openChannel: OpenChannel;
   readonly openWebSocket: OpenWebSocket;
-  /** Returns a credential for the next connection. */
   credential(): Promise<Credential>;
   /** True if `credential` can be called for more than one connection. */
   readonly isReusable: boolean;
@@ -193,8 +188,7 @@ function readCredential(
       "an API key in a browser is visible to every user of the page: use tickets instead",
     );
   }
-  // There are no headers, because requests to another origin would need a CORS preflight, and these requests work
-  // without a key.
+  // Requests to another origin with headers would need a CORS preflight, and these requests work without a key.
   return {
     credential: () => Promise.resolve(credentialInSubprotocol(key)),
     isReusable: true,
@@ -202,10 +196,7 @@ function readCredential(
   };
 }
 
-/**
- * Puts the secret into a subprotocol, because a browser's WebSocket cannot send headers. The server never selects that
- * subprotocol.
- */
+/** A browser's WebSocket cannot send headers. The server never selects the subprotocol with the secret. */
 function credentialInSubprotocol(secret: string): Credential {
   const hidden = `confidential.auth.${toBase64Url(utf8(secret))}`;
   return { protocols: [clientSubprotocol, hidden], headers: undefined };

@@ -11,7 +11,6 @@ import { webSuite } from "./web-crypto.ts";
 
 export interface SessionPolicy {
   readonly termination: Role;
-  /** Returns the policy for evidence that declares this `tee_type`. */
   policyFor(teeType: unknown): VerificationPolicy;
 }
 

@@ -1,4 +1,4 @@
-/** A verified session: runs requests one after the other until it is closed, fails or expires. */
+/** A verified, encrypted session. It runs requests one after the other until it is closed, fails or expires. */
 import type { Role } from "../protocol/hello.ts";
 import { toBase64Url, utf8 } from "../protocol/encoding.ts";
 import { maxRequestBytes, maxRequests, maxSessionMs } from "../protocol/limits.ts";
@@ -13,7 +13,6 @@ import { closeCodeOf, ConfidentialError } from "./failure.ts";
 import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 
-/** A verified, encrypted session. */
 export interface Session {
   /** Session id as used in receipts: base64url of 16 bytes. */
   readonly id: string;
@@ -54,7 +53,6 @@ export interface Session {
   close(): Promise<void>;
 }
 
-/** Time limit for the gateway's answer to the closing handshake. */
 const closeMs = 5_000;
 
 export function createSession(open: OpenSession, settings: Settings): Session {
@@ -93,7 +91,7 @@ export function createSession(open: OpenSession, settings: Settings): Session {
       : new ConfidentialError("LIMIT_EXCEEDED", `the session has had ${maxRequests} requests`);
   }
 
-  /** Closes the session for good: after a failure its keys are not used again. Returns the error to throw. */
+  /** After a failure the keys of the session are not used again. Returns the error to throw. */
   function failSession(error: unknown): unknown {
     if (!(error instanceof ConfidentialError)) {
       failure ??= new ConfidentialError("CONNECTION_CLOSED", "the session failed");
@@ -143,7 +141,6 @@ export function createSession(open: OpenSession, settings: Settings): Session {
 interface StartedAnswer {
   readonly answer: Answer;
   readonly active: ActiveRequest;
-  /** Ends the deltas and settles `answer.final` when `final` settles. */
   readonly settle: (final: Promise<FinalAnswer>) => void;
 }
 

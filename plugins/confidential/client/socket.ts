@@ -1,6 +1,6 @@
 /**
- * The WebSocket of a session, by default the global `WebSocket` of browsers and Node. Messages are read one after the
- * other, the unread ones are bounded, and the end of the connection is also a message.
+ * The WebSocket of a session, by default the global `WebSocket` of browsers and Node. The unread messages are bounded,
+ * and the end of the connection is also a message.
  */
 import { plainCloseCodes } from "../protocol/fault.ts";
 import { utf8 } from "../protocol/encoding.ts";
@@ -18,12 +18,12 @@ export interface StreamSocket {
   readonly protocol: string;
   /** False as soon as one end has begun to close the connection. */
   readonly isOpen: boolean;
-  /** Returns the next message. Allows one caller at a time. */
+  /** Allows one caller at a time. */
   next(): Promise<StreamMessage>;
   send(data: string | Bytes): void;
   /** Resolves when at most 1 MiB is waiting to be sent, or the connection is closed. */
   flushed(): Promise<void>;
-  /** Closes the connection. The next message is `closed`, without a delay. */
+  /** The next message is `closed`, without a delay. */
   close(code: number): void;
   readonly closed: Promise<void>;
 }
@@ -85,7 +85,7 @@ export async function openSocket(
   return stream;
 }
 
-/** Opens the global WebSocket, which does not report why the gateway has refused a connection. */
+/** The global WebSocket does not report why the gateway has refused a connection. */
 export const openGlobalWebSocket: OpenWebSocket = ({ url, protocols, headers }) =>
   new WebSocket(url, headers === undefined ? protocols : { protocols, headers });
 

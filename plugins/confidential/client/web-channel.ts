@@ -1,6 +1,6 @@
 /**
- * The encrypted channel, implemented with WebCrypto: like `createNodeChannel`, but with promises. Calls may overlap;
- * they run in the order in which they were made, and their frames have the same order.
+ * The encrypted channel with WebCrypto. Calls may overlap; they run in the order in which they were made, and their
+ * frames have the same order.
  */
 import { createDataRules, receivesFrom, sendsTo } from "../protocol/channel.ts";
 import type { ChannelOptions, OpenedFrame } from "../protocol/channel.ts";
@@ -24,7 +24,6 @@ import { joinBytes } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import { webSuite } from "./web-crypto.ts";
 
-/** The asynchronous form of `Channel`. */
 export interface WebChannel {
   seal(
     type: FrameHeader["type"],
@@ -101,7 +100,6 @@ export async function createWebChannel(options: ChannelOptions): Promise<WebChan
   };
 }
 
-/** Returns a function that runs each task after the previous ones have ended. */
 function createSerialQueue(): <Value>(task: () => Promise<Value>) => Promise<Value> {
   let last: Promise<unknown> = Promise.resolve();
   return (task) => {
@@ -116,7 +114,6 @@ async function importKey({ key }: DirectionKeys, use: "encrypt" | "decrypt"): Pr
   return crypto.subtle.importKey("raw", key, algorithm, false, [use]);
 }
 
-/** WebCrypto's parameters for AES-GCM. */
 interface GcmParameters {
   readonly name: string;
   readonly iv: Bytes;

@@ -1,6 +1,4 @@
-/**
- * The cryptography of the protocol, implemented with WebCrypto for browsers and Node. Private keys cannot be exported.
- */
+/** The cryptography of the protocol with WebCrypto. Private keys cannot be exported. */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { utf8 } from "../protocol/encoding.ts";
 import type { Ephemeral, KeyOutput, Suite } from "../protocol/suite.ts";
@@ -34,7 +32,6 @@ async function createEphemeral(): Promise<Ephemeral> {
         );
         return new Uint8Array(bits);
       } catch {
-        // The bytes are a point of low order, or not a key.
         return undefined;
       }
     },

@@ -1,13 +1,10 @@
-/** The settings with which programs use `sluice connect`. */
-
 export interface LocalGateway {
-  /** Such as http://127.0.0.1:8117. */
   readonly url: string;
   readonly key: string;
   readonly model: string;
 }
 
-/** Returns the settings for each program: the text of a file, or shell commands. */
+/** The settings for each program: the text of a file, or shell commands. */
 export const clientSettings = {
   codex: ({ url, key, model }: LocalGateway) => `# ~/.codex/config.toml
 model = ${JSON.stringify(model)}
@@ -42,7 +39,6 @@ ANTHROPIC_AUTH_TOKEN=${quoted(key)}
 SLUICE_MODEL=${quoted(model)}`,
 } as const;
 
-/** Quotes a text for a POSIX shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,7 +1,4 @@
-/**
- * `sluice connect`: verifies an encrypted network of a gateway, and serves its models to programs of this machine. It
- * runs the template `connect` of `sluice init`.
- */
+/** `sluice connect`, which runs the template `connect` of `sluice init`. */
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -93,7 +90,6 @@ interface Options {
   readonly keyFile: string | undefined;
   readonly client: Client | undefined;
   readonly variables: Readonly<Record<string, string>>;
-  /** The member `evidence` of the network. */
   readonly evidence: object;
 }
 
@@ -166,7 +162,7 @@ function checkedBy<T>(read: () => T): T {
   }
 }
 
-/** Converts options to the member `evidence` of a network. At least one of them must say what may run. */
+/** At least one of the options must say what may run. */
 function evidenceOf(accepted: ReturnType<typeof readEvidenceOptions>): object {
   const { policyKey, imageHashes, allowSimulated, simulatedRoots = [], sevSnp = {} } = accepted;
   const isSimulated = allowSimulated === true;
@@ -259,7 +255,6 @@ async function serve(context: CommandContext, options: Options, folder: string):
   }
 }
 
-/** Resolves with the value, or with undefined as soon as the signal aborts. */
 async function untilAborted<T>(
   signal: AbortSignal,
   value: Promise<T> | undefined,
@@ -310,7 +305,6 @@ function asText(local: LocalGateway, verification: Verification, { url, client }
   ].join("\n");
 }
 
-/** Converts a line of the log to text: its message, and the facts with it. */
 function logText(line: string, isJson: boolean): string {
   if (isJson) return line.trimEnd();
   // The log writes JSON objects.

@@ -1,4 +1,3 @@
-/** What `sluice connect` prints about an enclave. */
 import { checkText } from "../client/check-meanings.ts";
 import type { Verification } from "../sealed-networks/verification.ts";
 import { printable } from "./printable.ts";

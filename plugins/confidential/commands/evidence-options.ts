@@ -1,4 +1,3 @@
-/** The options of commands that say which evidence is accepted. */
 import {
   checkWord,
   optionText,
@@ -61,7 +60,7 @@ function readSnpPolicy(values: OptionValues): SnpPolicy {
   };
 }
 
-/** Parses texts such as `Genoa=snp:27,microcode:84`. */
+/** `given`: such as `Genoa=snp:27,microcode:84`. */
 function readMinimums(given: readonly string[]): SnpMinimums {
   const products = given.map((each) => {
     const [product = "", list = ""] = each.split("=", 2);

@@ -1,7 +1,4 @@
-/**
- * `sluice policy sign`: signs the policy document of the encrypted stream, on another machine than the gateway that
- * serves it.
- */
+/** `sluice policy sign`, for another machine than the gateway that serves the signed document. */
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import {
@@ -49,7 +46,6 @@ async function readPolicyFile(file: string): Promise<Uint8Array | string> {
     : (writePolicy(policy) ?? "the name of a network is not well-formed Unicode");
 }
 
-/** Returns the private key, or a text with the reason why the file is not one. */
 async function readKey(file: string): Promise<KeyObject | string> {
   try {
     const key = createPrivateKey(await readFile(file));

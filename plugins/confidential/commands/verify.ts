@@ -1,6 +1,3 @@
-/**
- * `sluice verify`: opens an encrypted session up to its attestation, without sending a prompt, and prints the checks.
- */
 import {
   optionText,
   UsageError,
@@ -54,14 +51,11 @@ ${evidenceHelp}
   },
 };
 
-/** The document that `--json` prints. */
 interface Outcome {
   readonly url: string;
   readonly network: string;
   readonly model: string;
-  /** True if a client with these options would accept the session. */
   readonly accepted: boolean;
-  /** True if hardware attests an accepted image. */
   readonly verified: boolean;
   readonly assurance: string;
   readonly termination?: string;
@@ -73,12 +67,12 @@ interface Outcome {
   readonly checks: readonly ShownCheck[];
 }
 
-/** A check. `warn`: it failed, but the caller accepts the failure. An accepted outcome has no check with `fail`. */
+/** `warn`: the check failed, but the caller accepts the failure. An accepted outcome has no check with `fail`. */
 type ShownCheck = Omit<Check, "result"> & { readonly result: Check["result"] | "warn" };
 
 type Options = ConnectOptions & { readonly url: string };
 
-/** Returns undefined if a signal stopped the command. */
+/** Undefined if a signal stopped the command. */
 async function openAndClose(options: Options): Promise<Outcome | undefined> {
   const { url, network, model } = options;
   const target = { url, network, model };
@@ -104,9 +98,7 @@ function accepted(session: Session): Omit<Outcome, "url" | "network" | "model"> 
   return { ...verdict, termination, keyset, ...facts(evidence), checks: checks.map(tolerated) };
 }
 
-/**
- * Shows a failed check of an open session as a warning. Only the check that --allow-simulated accepts can have failed.
- */
+/** Only the check that --allow-simulated accepts can have failed in an open session. */
 function tolerated(check: Check): ShownCheck {
   if (check.result !== "fail") return check;
   const why = `${check.why ?? "failed"}; accepted because --allow-simulated is set`;

@@ -1,4 +1,3 @@
-/** `sluice worker`: terminates the encrypted stream on the machine of a model server. */
 import {
   checkName,
   checkWord,
@@ -29,7 +28,6 @@ const levels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as
 const drainMs = 30_000;
 /** Maximum price coefficient, as in a status document (plugins/inference/networks/status-document.ts). */
 const maxCoefficient = 1_000_000;
-/** Maximum number of the server's models that a warning names. */
 const maxShown = 10;
 
 export const worker: Command = {
@@ -191,7 +189,7 @@ function checkVariable<T extends string>(word: string, allowed: readonly T[], na
   throw new UsageError(`${name}: ${unknownValueMessage(word, allowed)}`);
 }
 
-/** Refuses an empty option, for example from an unset shell variable: it would leave the worker open to everyone. */
+/** An empty option, for example from an unset shell variable, would leave the worker open to everyone. */
 function readToken({ env }: CommandContext, values: OptionValues): string | undefined {
   const given = optionText(values, "token");
   if (given === "") throw new UsageError("--token: expected a token, got an empty value");

@@ -1,7 +1,4 @@
-/**
- * Handles a client's `hello`: finds the enclave that serves the session and claims the session id that the enclave
- * chose.
- */
+/** Finds the enclave that serves a `hello`, and claims the session id that the enclave chose. */
 import type { Log } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
@@ -14,7 +11,6 @@ import type { SessionIds } from "./stream-store.ts";
 export interface AcceptHelloDeps {
   readonly log: Log;
   readonly sessionIds: SessionIds;
-  /** Opens a session with the enclave that serves the `hello`. */
   open(
     helloBytes: Uint8Array,
     hello: Hello,
@@ -27,7 +23,6 @@ export interface AcceptedSession {
   /** base64url of 16 bytes. */
   readonly id: string;
   readonly upstream: UpstreamSession;
-  /** The text frame with which the gateway answers `hello`. */
   readonly attestation: string;
 }
 
@@ -59,7 +54,6 @@ export async function acceptHello(
     : fault("ATTESTATION_UNAVAILABLE", "the session id cannot be stored at the moment");
 }
 
-/** Undefined if the store cannot be used. */
 async function claim(
   id: string,
   { sessionIds, log }: Pick<AcceptHelloDeps, "sessionIds" | "log">,
@@ -72,9 +66,7 @@ async function claim(
   }
 }
 
-/**
- * Returns the attestation frame for the client: `core`, `sig` and evidence as received, and the gateway's price offer.
- */
+/** `core`, `sig` and evidence as received, and the gateway's price offer. */
 function attestationText(
   { core, sig, evidence, evidenceDigest }: AttestationFrame,
   { attested, price }: UpstreamSession,

@@ -1,6 +1,6 @@
 /**
  * The accounting of one request of a session. Credit is reserved before the last frame of the request is forwarded to
- * the enclave. The charge is computed from the enclave's signed report. The gateway checks every claim in it that it
+ * the enclave. The charge is computed from the enclave's signed report, in which the gateway checks every claim that it
  * can check.
  */
 import type { Awaitable, Outcome } from "sluice-gateway/plugin";
@@ -29,11 +29,10 @@ import type { UpstreamSession } from "./upstream-session.ts";
 
 export interface RequestBill {
   readonly receipt: Receipt;
-  /** The text of the `done` frame. */
   readonly done: string;
   readonly verdict: ReportVerdict;
   /**
-   * True if the enclave produced nothing, for example because the request was refused or cancelled immediately. Such a
+   * True if the enclave produced nothing, for example because the request was refused or cancelled at once. Such a
    * request is free and has no receipt.
    */
   readonly isEmpty: boolean;
@@ -47,16 +46,13 @@ export interface RequestBill {
 export class BilledRequest {
   readonly rid: number;
   readonly #facts: SessionContext;
-  /** True if the whole request has been forwarded to the enclave. */
   isForwarded = false;
-  /** True if the final frame of the answer has been sent to the client. */
   isAnswered = false;
   #frameBytes = 0;
   readonly #answer = { sent: 0, all: 0 };
   #charge: StreamCharge | undefined;
   /**
-   * Time when the enclave received the request, in monotonic milliseconds. Undefined before that, and after the end of
-   * the request has been recorded.
+   * Monotonic milliseconds. Undefined before the enclave has received the request, and after the end has been recorded.
    */
   #forwardedAt: number | undefined;
 
@@ -65,12 +61,10 @@ export class BilledRequest {
     this.#facts = facts;
   }
 
-  /** Counts a frame of the request that the client has sent. */
   add(frame: Uint8Array): void {
     this.#frameBytes += frame.length;
   }
 
-  /** `isSent`: true if the chunk was written to the client's connection. */
   addChunk(length: number, isSent: boolean): void {
     const { hello, upstream } = this.#facts;
     if (this.#answer.all === 0 && this.#forwardedAt !== undefined) {
@@ -80,10 +74,7 @@ export class BilledRequest {
     if (isSent) this.#answer.sent += length;
   }
 
-  /**
-   * Reserves the maximum cost of the request: one token for each byte of ciphertext, and the maximum number of output
-   * tokens.
-   */
+  /** The maximum cost is one token for each byte of ciphertext, and the maximum number of output tokens. */
   reserve(): Awaitable<Fault | undefined> {
     const { hello, upstream, customer } = this.#facts;
     const maxMilliCu = upstream.price.maxMilliCu(this.#frameBytes, hello.maxOutputTokens);
@@ -96,7 +87,7 @@ export class BilledRequest {
     });
   }
 
-  /** Verifies the report and charges the tokens that it states. Resolves when the charge has been written to disk. */
+  /** Resolves when the charge has been written to disk. */
   async bill(signed: ReportFrame): Promise<RequestBill | Fault> {
     const exchange = this.#facts.watch.take(this.rid);
     const verdict = await this.#judge(signed, exchange);
@@ -121,7 +112,6 @@ export class BilledRequest {
     return { ...concluded, isEmpty, isImplausible };
   }
 
-  /** Ends the request without a charge. */
   release(reason: RequestEnd = "broken"): void {
     this.#recordEnd(reason);
     this.#charge?.release();
@@ -222,12 +212,11 @@ export class BilledRequest {
   }
 }
 
-/** Returns the price at the lower of two coefficients: the one that was offered and the one that the enclave signed. */
+/** The price at the lower of two coefficients: the one that was offered and the one that the enclave signed. */
 function priceOf({ price }: UpstreamSession, { coefficient }: UsageReport): Price {
   return atCoefficient(price, Math.min(coefficient, price.pricing.coefficient));
 }
 
-/** The outcome in the journal, which has the same name for every surface. */
 const outcomeOf: Readonly<Record<Finish, Outcome>> = {
   stop: "complete",
   length: "complete",
@@ -245,14 +234,13 @@ const endReasonOf: Readonly<Record<Finish, RequestEnd>> = {
   error: "broken",
 };
 
-/** The only failure of `bill` that the enclave has caused. All others are caused by the gateway. */
+/** The only failure of `bill` that the enclave has caused. */
 export const unreadable = fault("UPSTREAM_FAILED", "the usage report cannot be read");
 const unwritten = fault("UPSTREAM_FAILED", "charges cannot be written at the moment");
 const unkept = fault("UPSTREAM_FAILED", "the receipt cannot be stored");
 
 /**
- * Charges a request by its report and stores the receipt. Resolves when both are on disk. If the request cannot be
- * charged, its reservation is released.
+ * Resolves when the charge and the receipt are on disk. If the request cannot be charged, its reservation is released.
  */
 export async function settleRequest(
   request: BilledRequest,

@@ -22,7 +22,6 @@ export function createDryRun(host: Host): Confidential {
   };
 }
 
-/** Throws if simulated evidence is requested but not allowed, so that the plugin does not start. */
 export function refuseSimulated({ evidence }: StreamOptions, host: Host): void {
   if (evidence !== "simulated") return;
   if (!simulatedAllowed(host.environment, host.use("gateway"))) throw new Error(simulatedRefusal);

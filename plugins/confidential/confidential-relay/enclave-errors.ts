@@ -1,9 +1,8 @@
-/** The codes of the error frames that enclaves send. */
 import type { StreamCode } from "../protocol/fault.ts";
 
 /**
- * Returns the code for the client's error frame. `code`: the code of the enclave's error frame. An enclave does not
- * know the client's key and credit, so codes about them are replaced.
+ * `code`: the code of the enclave's error frame. An enclave does not know the client's key and credit, so codes about
+ * them are replaced.
  */
 export function codeForClient(code: StreamCode | undefined): StreamCode {
   return code === undefined || code === "UNAUTHORIZED" || code === "INSUFFICIENT_BALANCE"
@@ -20,8 +19,8 @@ const clientErrorCodes: ReadonlySet<StreamCode> = new Set([
 ]);
 
 /**
- * Returns true if an enclave sends this code for a mistake of the client. Such an error does not count against the
- * worker: otherwise a client could make the gateway eject every worker.
+ * An enclave sends these codes for a mistake of the client. Such an error does not count against the worker: otherwise
+ * a client could make the gateway eject every worker.
  */
 export function isClientError(code: StreamCode): boolean {
   return clientErrorCodes.has(code);

@@ -1,9 +1,9 @@
 /**
- * A cache of the evidence that enclaves have presented, by digest. A client that already has the evidence gets only
- * its digest, and any client can fetch it. The cache is in memory. It does not verify the evidence; its readers do.
+ * The evidence that enclaves have presented, by digest. A client that already has the evidence gets only its digest,
+ * and any client can fetch it. The cache does not verify the evidence; its readers do.
  *
- * It holds texts and counts them: the host of a worker can add any members to valid evidence, and parsed values can take
- * twenty times the memory of their text.
+ * It holds texts and counts them: the host of a worker can add any members to valid evidence, and parsed values can
+ * take twenty times the memory of their text.
  */
 import { parseJson } from "sluice-gateway/internal/toolkit";
 import { evidenceDigest } from "../protocol/report-data.ts";
@@ -11,10 +11,7 @@ import { nodeSuite } from "../protocol/node-crypto.ts";
 
 /** Maximum length of the evidence of keysets. Evidence has 5 to 40 KB, so this covers some hundred workers. */
 const maxSharedChars = 32 * 1024 * 1024;
-/**
- * Maximum length of the quotes for a single nonce. They are not presented again, and a client may request any number of
- * them.
- */
+/** Quotes for a single nonce are not presented again, and a client may request any number of them. */
 const maxSingleChars = 4 * 1024 * 1024;
 
 export class EvidenceCache {
@@ -22,9 +19,8 @@ export class EvidenceCache {
   readonly #single = new Texts(maxSingleChars);
 
   /**
-   * Stores evidence and returns its digest. Undefined if the evidence has no canonical form. `evidence`: parsed JSON.
-   * `isSingle`: true if it was created for one session; such evidence must not evict the evidence that all sessions of
-   * a keyset share.
+   * Returns the digest, or undefined if the evidence has no canonical form. `evidence`: parsed JSON. `isSingle`: true
+   * if it was created for one session; such evidence must not evict the evidence that all sessions of a keyset share.
    */
   async keep(evidence: unknown, isSingle: boolean): Promise<string | undefined> {
     const digest = await evidenceDigest(nodeSuite, evidence);
@@ -33,17 +29,14 @@ export class EvidenceCache {
     return digest;
   }
 
-  /** Returns the evidence as parsed JSON. */
   find(digest: string): unknown {
     const text = this.#shared.get(digest) ?? this.#single.get(digest);
     return text === undefined ? undefined : parseJson(text);
   }
 }
 
-/** Texts up to a total length, without the least recently used ones. */
 class Texts {
   readonly #maxChars: number;
-  /** The least recently used one first. */
   readonly #texts = new Map<string, string>();
   #chars = 0;
 

@@ -1,17 +1,14 @@
-/**
- * The connection to an enclave for one session: a WebSocket to a worker, or the gateway's own enclave in this process.
- */
+/** A connection to an enclave for one session: a WebSocket to a worker, or a call into this process. */
 
 export interface EnclaveLink {
-  /** Receives the enclave's frames. Frames that arrive before the listener is set are queued. */
+  /** Frames that arrive before the listener is set are queued. */
   listener: LinkListener | undefined;
   text(frame: Uint8Array): void;
   /** Returns false if the caller should stop sending until `onDrain` is called. */
   binary(frame: Uint8Array): boolean;
-  /** Queues incoming frames until `resume` is called. */
   pause(): void;
   resume(): void;
-  /** Closes the link. The listener is not called any more. */
+  /** The listener is not called any more. */
   close(): void;
 }
 
@@ -24,8 +21,8 @@ export interface LinkListener {
 }
 
 /**
- * The listener of a link, and the queue of frames that arrive before it is set. For implementations of a link. If the
- * other end of the link is not trusted, the implementation must stop reading while there is no listener.
+ * The listener of a link, and the frames that arrive before it is set. If the other end of the link is not trusted, the
+ * implementation must stop reading while there is no listener.
  */
 export class LinkInbox {
   #listener: LinkListener | undefined;
@@ -47,7 +44,6 @@ export class LinkInbox {
     else this.#listener.onBinary(frame);
   }
 
-  /** Calls `notify` with the listener: now, or as soon as it is set. */
   deliver(notify: (listener: LinkListener) => void): void {
     if (this.#listener === undefined) this.#early.push(notify);
     else notify(this.#listener);

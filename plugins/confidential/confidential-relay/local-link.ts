@@ -10,7 +10,7 @@ import { LinkInbox, type EnclaveLink, type LinkListener } from "./link.ts";
 export class LocalLink implements EnclaveLink {
   readonly #session: EnclaveSession;
   readonly #inbox = new LinkInbox();
-  /** Calls to the listener that are queued while the link is paused, in order: chunks, final, report. */
+  /** Calls that are queued while the link is paused, in order: chunks, final, report. */
   readonly #waiting: ((listener: LinkListener) => void)[] = [];
   #paused = false;
   #closed = false;

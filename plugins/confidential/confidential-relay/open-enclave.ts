@@ -1,6 +1,6 @@
 /**
- * Opens a session with an enclave: for the gateway itself, or for a client whose `hello` the gateway forwards. A
- * session is returned only after its signature, its keyset and its evidence have been checked.
+ * Opens a session for the gateway itself, or for a client whose `hello` the gateway forwards. A session is returned
+ * only after its signature, its keyset and its evidence have been checked.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
@@ -21,9 +21,8 @@ export interface OpenEnclave {
   readonly link: EnclaveLink;
   readonly attestation: AttestationFrame;
   readonly attested: Attested;
-  /** `sha256:<hex>` of the enclave's evidence. */
   readonly evidenceDigest: string;
-  /** The result of the verification of the evidence. Its assurance is never `none`. */
+  /** The assurance is never `none`. */
   readonly evidence: VerificationReport;
 }
 
@@ -35,9 +34,7 @@ export interface OpenEnclaveDeps {
   readonly evidenceCache: EvidenceCache;
 }
 
-/** The reason why no session was opened: the enclave refused, with its own code, or its attestation was refused. */
 export interface OpenFailure extends Fault {
-  /** The checks of evidence that was refused. */
   readonly evidence?: VerificationReport;
   /**
    * The enclave named evidence by a digest that is not in the cache. The client may have received it through another
@@ -46,7 +43,7 @@ export interface OpenFailure extends Fault {
   readonly isUnseen?: true;
 }
 
-/** `helloBytes`: forwarded unchanged. Closes the link if no session could be opened. */
+/** Closes the link if no session could be opened. */
 export async function openEnclave(
   link: EnclaveLink,
   helloBytes: Uint8Array,
@@ -84,7 +81,7 @@ async function shakeHands(
   return isFault(verified) ? verified : { link, attestation: frame, attested, ...verified };
 }
 
-/** Resolves to the first text frame. Anything else that arrives first is a fault. */
+/** Anything else that arrives before the first text frame is a fault. */
 function firstText(link: EnclaveLink, clock: Clock): Promise<Buffer | Fault> {
   const { promise, resolve } = Promise.withResolvers<Buffer | Fault>();
   const deadline = clock.after(handshakeMs, () =>

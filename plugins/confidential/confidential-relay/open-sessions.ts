@@ -1,4 +1,4 @@
-/** Counts the open sessions of each key, across configurations, and limits them. */
+/** Limits the open sessions of each key, across configurations. */
 import type { Metrics } from "sluice-gateway/plugin";
 
 export interface OpenSessions {

@@ -1,4 +1,3 @@
-/** Opens the `StreamStore` in the tables of the gateway. */
 import type { Host, Sql } from "sluice-gateway/plugin";
 import { Receipts } from "./receipts.ts";
 import { MemoryRetryCredits } from "./retry-credits.ts";

@@ -25,7 +25,6 @@ interface OwnEnclaveDeps {
 
 const noEnclave = fault("TERMINATION_NOT_AVAILABLE", "this gateway is not an enclave");
 
-/** The (empty) set of enclaves of a gateway without a source of evidence. */
 const noEnclaves: OwnEnclaves = {
   ready: Promise.resolve(),
   open: () => Promise.resolve(noEnclave),
@@ -33,8 +32,8 @@ const noEnclaves: OwnEnclaves = {
 };
 
 /**
- * `networks`: the networks whose requests leave this process unencrypted. Creates one identity per network, because a
- * keyset names the network that it is valid for.
+ * `networks`: the networks whose requests leave this process unencrypted. Each has its own identity, because a keyset
+ * names the network that it is valid for.
  */
 export function openOwnEnclaves(
   source: EvidenceSource | undefined,
@@ -119,7 +118,7 @@ async function openAt(
   };
 }
 
-/** Returns a verifier that accepts everything. The gateway trusts its own evidence, and its clients verify it. */
+/** The gateway trusts its own evidence, and its clients verify it. */
 function ownVerifier({ teeType }: EvidenceProvider): EvidenceVerifier {
   return {
     verify: () =>

@@ -17,10 +17,9 @@ import type { Signer } from "../protocol/suite.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 
 const validMs = 7 * 86_400_000;
-/** Interval at which a new document is signed. */
 const renewMs = 3_600_000;
 
-/** Returns the policy key. Replicas with the same secret have the same key. */
+/** Replicas with the same secret have the same key. */
 export function policySigner(seal: Seal): Signer {
   return signerFrom(seal.key("confidential policy key"));
 }
@@ -32,9 +31,9 @@ interface DescribedNetwork {
 }
 
 /**
- * Returns a function that signs the policy on its first call, and again on the first call of each hour. The serial is
- * the start of the current hour in seconds since 1970. It never decreases, and it is the same on all replicas, whenever
- * they started: clients refuse a lower serial.
+ * Returns a function that signs the policy on the first call of each hour. The serial is the start of the current hour
+ * in seconds since 1970. It never decreases, and it is the same on all replicas, whenever they started: clients refuse
+ * a lower serial.
  */
 export function createPolicy(
   networks: readonly DescribedNetwork[],
@@ -82,7 +81,7 @@ export async function readSignedPolicy(
   return { policy, sig, key: named } as SignedPolicy;
 }
 
-/** Describes a network. A document cannot express that any image is allowed, so it then lists none. */
+/** A document cannot express that any image is allowed, so it then lists none. */
 function describe({ evidence }: DescribedNetwork): NetworkPolicy {
   if (evidence === undefined) return { termination: "gateway" };
   const { imageHashes, mrseam = [], advisories = [], minTcbEvaluation, sevSnp } = evidence;

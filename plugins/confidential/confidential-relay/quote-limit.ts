@@ -12,10 +12,10 @@ import { createTokenBucket, type TakeToken } from "../enclave/token-bucket.ts";
  */
 const burst = 16;
 const everyMs = 250;
-/** Maximum number of workspaces that are tracked. The limit of an evicted workspace starts again. */
+/** The limit of an evicted workspace starts again. */
 const maxWorkspaces = 4_096;
 
-/** Returns true, and counts a quote, if the workspace may have a quote now. */
+/** Returns true, and counts a quote, if the workspace may have one now. */
 export type QuoteLimit = (workspaceId: string) => boolean;
 
 export function createQuoteLimit(clock: Clock): QuoteLimit {

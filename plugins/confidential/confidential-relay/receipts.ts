@@ -1,10 +1,9 @@
-/** `ReceiptStore` in the tables of the gateway. Receipts that arrive while some are written are written next. */
+/** Receipts that arrive while some are written are written next. */
 import type { Clock, Log, Sql } from "sluice-gateway/plugin";
 import type { Receipt } from "sluice-gateway/services";
 import { text, valueRows } from "sluice-gateway/internal/store";
 import type { ReceiptStore } from "./stream-store.ts";
 
-/** Maximum number of receipts per statement. */
 const maxBatch = 500;
 
 interface Waiting {
@@ -17,7 +16,7 @@ export class Receipts implements ReceiptStore {
   readonly #clock: Pick<Clock, "now">;
   readonly #log: Log;
   #waiting: Waiting[] = [];
-  /** Resolves when no receipt is waiting. Undefined while nothing is written. */
+  /** Undefined while nothing is written. */
   #writing: Promise<void> | undefined;
 
   constructor(sql: Sql, clock: Pick<Clock, "now">, log: Log) {
@@ -42,7 +41,6 @@ export class Receipts implements ReceiptStore {
     return row && (JSON.parse(text(row, "receipt")) as Receipt);
   }
 
-  /** Resolves when the receipts that are waiting have been written. */
   async close(): Promise<void> {
     await this.#writing;
   }

@@ -3,7 +3,6 @@ import type { Clock, Metrics } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { creditsKeptMs, type StreamAttempt } from "./stream-store.ts";
 
-/** Sizes of the ciphertext chunks of one answer. */
 export interface AnswerBytes {
   /** Bytes that were written to the client's connection while it was open. */
   readonly sent: number;
@@ -11,8 +10,8 @@ export interface AnswerBytes {
 }
 
 /**
- * Returns the part of a cost that is credited for an interrupted answer: `costMilli × (1 − sent / all)`, rounded down.
- * The whole cost is credited if no chunk was sent.
+ * The part of a cost that is credited for an interrupted answer: `costMilli × (1 − sent / all)`, rounded down. The
+ * whole cost is credited if no chunk was sent. `sent` and `all` are bytes of ciphertext chunks.
  */
 export function creditMilliCu(costMilliCu: number, { sent, all }: AnswerBytes): number {
   if (sent === 0) return costMilliCu;
@@ -32,7 +31,6 @@ const maxCreditsPerKey = 64;
 
 export class MemoryRetryCredits {
   readonly #clock: Clock;
-  /** Credits by API key, then by attempt. */
   readonly #credits = new BoundedMap<string, BoundedMap<string, Credit>>(maxKeys);
   readonly #givenMilliCu;
   readonly #given;
@@ -90,7 +88,7 @@ export class MemoryRetryCredits {
   }
 }
 
-/** Returns the name under which credits are stored. Undefined if the session has no idempotency key. */
+/** The name under which credits are stored. Undefined if the session has no idempotency key. */
 export function attemptName({ hello, requestBytes }: StreamAttempt): string | undefined {
   const { idempotencyKey, network, model, maxOutputTokens } = hello;
   if (idempotencyKey === undefined) return undefined;

@@ -1,7 +1,3 @@
-/**
- * The service `confidential-relay`: finds the enclave for a session, relays the session, and stores its evidence and
- * receipts.
- */
 import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/internal/http";
 import type { Clock, Counter, Log, Memory, Metrics, MemoryHold } from "sluice-gateway/plugin";
 import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
@@ -19,13 +15,11 @@ import type { StreamStore } from "./stream-store.ts";
 
 export interface StreamNetwork {
   readonly name: string;
-  /** The place where sessions are decrypted. */
   readonly termination: Role;
-  /** Opens a session with a worker, if the network's workers decrypt. `helloBytes`: the `hello` frame as received. */
+  /** Used only if the network's workers decrypt. `helloBytes`: the `hello` frame as received. */
   openStream(helloBytes: Uint8Array, hello: Hello): Promise<AttestedUpstream | Fault>;
 }
 
-/** The gateway's own enclaves, for networks whose workers have none. */
 export interface OwnEnclaves {
   readonly ready: Promise<void>;
   /** `hold`: accounts for the memory of a request until the model answers. */
@@ -35,11 +29,10 @@ export interface OwnEnclaves {
     hello: Hello,
     hold: () => HeldBytes,
   ): Promise<AttestedUpstream | Fault>;
-  /** Closes the enclaves. Running sessions continue. */
+  /** Running sessions continue. */
   close(): void;
 }
 
-/** State that is shared by all configurations of the process. */
 export interface SharedStreamState extends StreamStore {
   readonly clock: Clock;
   readonly log: Log;
@@ -53,7 +46,6 @@ export interface SharedStreamState extends StreamStore {
 
 export interface ConfidentialDeps extends SharedStreamState {
   readonly networks: readonly StreamNetwork[];
-  /** Counts what all clients make the gateway hold. */
   readonly memory: Memory;
   openOwn(options: StreamOptions): OwnEnclaves;
   readonly policy: Confidential["policy"];

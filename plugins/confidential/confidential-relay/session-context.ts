@@ -8,10 +8,8 @@ import type { AcceptedSession } from "./accept-hello.ts";
 import type { RetryCredits } from "./stream-store.ts";
 import type { UpstreamSession } from "./upstream-session.ts";
 
-/** State that the requests of a session share after the handshake. */
 export interface SessionContext {
   readonly hello: Hello;
-  /** base64url of 16 bytes. */
   readonly id: string;
   readonly upstream: UpstreamSession;
   readonly watch: FrameWatch;

@@ -1,7 +1,6 @@
 /**
- * The relay of one client's session. It passes the client's `hello` to an enclave and then relays frames in both
- * directions as they arrive. The gateway observes and accounts for the frames, but it cannot decrypt them. However the
- * session ends, every request is either charged or its reservation is released.
+ * Relays one client's session to an enclave. The gateway observes and accounts for the frames, but it cannot decrypt
+ * them. However the session ends, every request is either charged or its reservation is released.
  */
 import type { Awaitable, Connection } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
@@ -28,7 +27,7 @@ import {
 } from "./session-context.ts";
 
 export interface StreamSessionDeps extends AcceptHelloDeps, SessionContextDeps {
-  /** Stores the receipt. Resolves to true when it has been written to disk, or to false if it cannot be written. */
+  /** Resolves to true when the receipt has been written to disk, or to false if it cannot be written. */
   keep(bill: RequestBill): Promise<boolean>;
 }
 
@@ -53,11 +52,10 @@ export class StreamSession implements LinkListener {
   #held: Buffer[] | undefined;
   /** True if no more frames are sent to the client. The enclave must still send a report if one is missing. */
   #isClosed = false;
-  /** Ends the session as soon as no request is running. */
   #pendingEnd: (() => void) | undefined;
   /**
-   * The handshake with the enclave. The session counts against the key's limit until the handshake ends: otherwise a
-   * key could start any number of handshakes by disconnecting.
+   * The session counts against the key's limit until the handshake ends: otherwise a key could start any number of
+   * handshakes by disconnecting.
    */
   #accepting: Promise<void> = Promise.resolve();
   /** Resolves when the charges and receipts that are being written are on disk. */
@@ -87,7 +85,6 @@ export class StreamSession implements LinkListener {
     connection.onDrain = this.#guarded(() => this.#context?.upstream.link.resume());
   }
 
-  /** Wraps callbacks of connections, links and timers so that an exception ends only this session. */
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
     return guarded(run, (error) => this.#onException(error));
   }
@@ -136,7 +133,6 @@ export class StreamSession implements LinkListener {
     this.onDrain();
   }
 
-  /** Returns true if the frame has to wait. */
   #hold(data: Buffer): boolean {
     this.#held?.push(data);
     return this.#held !== undefined;
@@ -155,7 +151,7 @@ export class StreamSession implements LinkListener {
     relayed.then(() => this.#relayHeldFrames()).catch((error: unknown) => this.#onException(error));
   }
 
-  /** `header`: the header of the frame `data`. If the result is a promise, the frames that follow must wait for it. */
+  /** If the result is a promise, the frames that follow must wait for it. */
   #relayRequest(data: Buffer, header: FrameHeader, context: SessionContext): Awaitable<void> {
     return andThen(this.#request ?? this.#beginRequest(header.rid, context), (request) => {
       if (request === undefined) return undefined;
@@ -170,7 +166,6 @@ export class StreamSession implements LinkListener {
     });
   }
 
-  /** Returns undefined if the session has failed or ended. */
   #beginRequest(rid: number, context: SessionContext): Awaitable<BilledRequest | undefined> {
     return andThen(this.#customer.admitted(), (admission) => {
       if (this.#isClosed || this.#context === undefined) return undefined;
@@ -184,8 +179,8 @@ export class StreamSession implements LinkListener {
   }
 
   /**
-   * Reserves credit before the last frame is forwarded, because the enclave starts to answer only with the last frame.
-   * Returns false if the credit is not available; the session has then failed or ended.
+   * Credit is reserved before the last frame is forwarded, because the enclave starts to answer only with the last
+   * frame. Returns false if the session has failed or ended.
    */
   #reserve(request: BilledRequest): Awaitable<boolean> {
     return andThen(request.reserve(), (refusal) => {
@@ -266,7 +261,7 @@ export class StreamSession implements LinkListener {
     this.#fail(fault(code, "the enclave failed"), isBusy);
   }
 
-  /** Handles an error frame of the enclave. Only the enclave can see the plaintext of a request and refuse it. */
+  /** Only the enclave can see the plaintext of a request and refuse it. */
   #onEnclaveError(code: Fault["code"]): void {
     if (!isClientError(code)) return this.#onEnclaveFailure(code);
     this.#isHealthy = undefined;
@@ -275,7 +270,6 @@ export class StreamSession implements LinkListener {
     this.#fail(fault(code, "the enclave refused"), isBusy);
   }
 
-  /** Ends the session with a fault. `isBusy`: true if a request was running, which has then also failed. */
   #fail(reason: Fault, isBusy = this.#request !== undefined): void {
     if (this.#isClosed) return;
     if (isBusy || this.#context === undefined) {
@@ -295,7 +289,7 @@ export class StreamSession implements LinkListener {
     if (!this.#isClosed) this.#closeConnection(plainCloseCodes.internal);
   }
 
-  /** Closes the connection to the client. The session still waits for a missing report of the enclave. */
+  /** The session still waits for a missing report of the enclave. */
   #closeConnection(code: number, reason = ""): void {
     this.#isClosed = true;
     this.#connection.close(code, reason);
@@ -307,7 +301,6 @@ export class StreamSession implements LinkListener {
     this.#stopEnclave();
   }
 
-  /** Cancels the running answer, so that the enclave reports the tokens it has produced so far. */
   #stopEnclave(): void {
     this.#timers[Symbol.dispose]();
     const link = this.#context?.upstream.link;
@@ -317,10 +310,7 @@ export class StreamSession implements LinkListener {
     this.#startReportDeadline();
   }
 
-  /**
-   * Releases a request that has no report, because none will arrive any more. If the client's connection is closed,
-   * also closes the link to the enclave and ends the session.
-   */
+  /** Called when no report will arrive any more. If the client's connection is closed, also ends the session. */
   #releaseUnreported(): void {
     this.#reportDeadline?.[Symbol.dispose]();
     this.#request?.release();
@@ -340,7 +330,6 @@ export class StreamSession implements LinkListener {
     this.#endWhenIdle(() => this.#closeConnection(plainCloseCodes.overloaded));
   }
 
-  /** Called when the session has reached its maximum duration. A running request may finish. */
   #expire(): void {
     const reason = fault("LIMIT_EXCEEDED", "the session has reached its maximum duration");
     this.#endWhenIdle(() => this.#fail(reason));

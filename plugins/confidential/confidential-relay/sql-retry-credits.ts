@@ -5,7 +5,7 @@ import { number } from "sluice-gateway/internal/store";
 import { attemptName, type MemoryRetryCredits } from "./retry-credits.ts";
 import { creditsKeptMs, type RetryCredits, type StreamAttempt } from "./stream-store.ts";
 
-/** The part of an amount that covers a cost: the smaller of the two. All members of SET see the row as it was before. */
+/** The part of an amount that covers a cost. All members of SET see the row as it was before. */
 const usedPart = "CASE WHEN milli < $3 THEN milli ELSE $3 END";
 
 /**
@@ -60,7 +60,6 @@ export class SqlRetryCredits implements RetryCredits {
   }
 }
 
-/** Returns the name under which credit is stored. Undefined if the session has no idempotency key. */
 function digestOf(attempt: StreamAttempt): string | undefined {
   const name = attemptName(attempt);
   return name && createHash("sha256").update(name).digest("hex");

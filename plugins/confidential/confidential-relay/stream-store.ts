@@ -1,22 +1,20 @@
 /**
- * The store of the sessions of the encrypted stream: receipts, the ids of sessions, and credit for interrupted
- * answers. The tests in test/contract/receipts.ts run on both stores.
+ * Receipts, the ids of sessions, and credit for interrupted answers. The tests in test/contract/receipts.ts run on both
+ * stores.
  */
 import type { Receipt } from "sluice-gateway/services";
 import type { Hello } from "../protocol/hello.ts";
 
 /** Time for which receipts are kept. confidential-stream.md section 2 requires 30 days. */
 export const receiptsKeptMs = 90 * 86_400_000;
-/** Returns the SQL for the claim of the id of a session, which can be used once while its receipts are kept. */
+/** SQL for the claim of the id of a session, which can be used once while its receipts are kept. */
 export const sessionClaim = (id: string): string => `'stream ' || CAST(${id} AS text)`;
-/** Time for which credit for interrupted answers is kept. */
 export const creditsKeptMs = 3_600_000;
 
 export interface StreamStore {
   readonly receipts: ReceiptStore;
   readonly sessionIds: SessionIds;
   readonly retryCredits: RetryCredits;
-  /** Resolves when the receipts that are waiting have been written. */
   close(): Promise<void>;
 }
 
@@ -32,13 +30,13 @@ export interface ReceiptStore {
 }
 
 /**
- * The ids of sessions, which enclaves choose. Each id is used only once, as far back as there are receipts. Otherwise
- * an enclave could charge a request of an earlier session again, or make two customers' receipts collide.
+ * Enclaves choose the ids of sessions. Each id is used only once, as far back as there are receipts. Otherwise an
+ * enclave could charge a request of an earlier session again, or make two customers' receipts collide.
  */
 export interface SessionIds {
   /**
-   * Claims an id. Resolves to false if an open or earlier session has it. `id`: base64url of 16 bytes. Rejects with a
-   * StoreError, after which the id may be used up.
+   * Resolves to false if an open or earlier session has the id. `id`: base64url of 16 bytes. Rejects with a StoreError,
+   * after which the id may be used up.
    */
   claim(id: string): Promise<boolean>;
 }
@@ -46,13 +44,12 @@ export interface SessionIds {
 export interface StreamAttempt {
   readonly keyId: string;
   readonly hello: Pick<Hello, "idempotencyKey" | "network" | "model" | "maxOutputTokens">;
-  /** Total size of the request's frames. */
   readonly requestBytes: number;
 }
 
 /**
  * Credit for answers that were interrupted before they reached their client, by the idempotency key of the session's
- * `hello`. A retry of such a request costs that much less. Credits are kept for an hour.
+ * `hello`. A retry of such a request costs that much less.
  *
  * The gateway cannot decrypt requests and therefore cannot compare them. Two requests must at least have the same
  * model, the same maximum number of output tokens and the same length. `creditMilliCu` protects the operator: the part
@@ -62,8 +59,6 @@ export interface StreamAttempt {
 export interface RetryCredits {
   /** Adds credit for the part of an answer that was not sent. `milli`: the cost of that part. Never fails. */
   add(attempt: StreamAttempt, milli: number): Promise<void>;
-  /**
-   * Uses the credit of earlier attempts for a cost. Resolves to how much of the cost it covers, in milli-CU. Never fails.
-   */
+  /** Resolves to how much of the cost the credit of earlier attempts covers, in milli-CU. Never fails. */
   take(attempt: StreamAttempt, costMilliCu: number): Promise<number>;
 }

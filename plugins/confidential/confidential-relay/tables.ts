@@ -1,4 +1,3 @@
-/** The tables of the encrypted stream. */
 import type { Tables } from "sluice-gateway/internal/store";
 import { receiptsKeptMs, sessionClaim } from "./stream-store.ts";
 

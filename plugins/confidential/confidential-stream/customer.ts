@@ -1,7 +1,4 @@
-/**
- * The customer of a session. Charges its requests to the account of the exchange, even after the client has
- * disconnected.
- */
+/** Charges the requests of a session to the account of the exchange, even after the client has disconnected. */
 import type { CallReporter } from "sluice-gateway/plugin";
 import type {
   Accounts,
@@ -19,7 +16,6 @@ interface CustomerDeps {
   readonly principal: KeyPrincipal;
   readonly accounts: Accounts;
   readonly charge: Charge;
-  /** Receives one report per request of the session. */
   readonly calls: CallReporter;
   readonly address: string;
   /** The only model of the session, if it was opened with a ticket for one. */
@@ -52,7 +48,6 @@ export function createCustomer(deps: CustomerDeps): StreamCustomer {
       const opening = charge.open(costMilliCu, { streamed: true, detached: true, principal });
       return andThen(opening, (part) => {
         if (!("kind" in part)) return streamCharge(part, calls);
-        // Without a ticket, the model of the session is not known here.
         const isListed = model !== undefined;
         calls.called({
           kind: "model",
@@ -66,10 +61,7 @@ export function createCustomer(deps: CustomerDeps): StreamCustomer {
   };
 }
 
-/**
- * Returns true if the key has lost a capability since the session was opened. Only the route knows which capability it
- * requires, so a key that has lost any must open a new session.
- */
+/** Only the route knows which capability it requires, so a key that has lost any must open a new session. */
 function hasLostRights(now: ApiKey, before: ApiKey): boolean {
   return !before.capabilities.isSubsetOf(now.capabilities);
 }

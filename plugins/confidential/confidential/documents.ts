@@ -1,4 +1,3 @@
-/** The public documents: evidence by its digest, and the signed policy. */
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import {
@@ -13,7 +12,7 @@ import type { ConfidentialOptions } from "./options.ts";
 
 export const digestPattern = /^(?:sha256:)?([0-9a-f]{64})$/;
 
-/** `GET /v1/confidential/evidence/{digest}`: the digest with or without `sha256:`. */
+/** The digest in the URL may lack `sha256:`. */
 export function showEvidence(x: Exchange, confidential: Confidential): Reply {
   const hex = digestPattern.exec(x.request.params["digest"] ?? "")?.[1];
   const evidence = hex === undefined ? undefined : confidential.evidence(`sha256:${hex}`);
@@ -22,7 +21,7 @@ export function showEvidence(x: Exchange, confidential: Confidential): Reply {
   return documentReply(evidence, "public, max-age=3600, immutable");
 }
 
-/** `GET /.well-known/confidential-policy.json`. Throws if the document in the options cannot be served. */
+/** Throws if the document in the options cannot be served. */
 export async function servePolicy(
   host: Host,
   { document }: ConfidentialOptions,

@@ -4,11 +4,9 @@ import type { Confidential, Receipt } from "sluice-gateway/services";
 
 /** base64url of 16 bytes. */
 export const sessionPattern = /^[A-Za-z0-9_-]{22}$/;
-/** The largest number that matches `ridPattern`. */
 export const maxRid = 9_999_999_999;
 const ridPattern = /^[1-9]\d{0,9}$/;
 
-/** A store that cannot be used is answered with 503. */
 export async function showReceipt(x: Exchange, confidential: Confidential): Promise<Reply> {
   const { session = "", rid = "" } = x.request.params;
   const isNamed = sessionPattern.test(session) && ridPattern.test(rid);

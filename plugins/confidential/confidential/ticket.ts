@@ -8,7 +8,6 @@ interface TicketRequest {
   readonly origin?: string;
 }
 
-/** The JSON Schema of the body, for validation and for the OpenAPI document. */
 export const ticketRequestSchema = {
   type: "object",
   properties: {

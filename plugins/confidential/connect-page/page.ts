@@ -93,7 +93,7 @@ function source(text: string): string {
   return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 }
 
-/** The content security policy: the page runs only its own script, and connects only to its own address. */
+/** The page runs only its own script, and connects only to its own address. */
 export const policy = [
   "default-src 'none'",
   `style-src ${source(style)}`,

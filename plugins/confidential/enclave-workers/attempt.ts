@@ -1,5 +1,5 @@
 /**
- * One chat completion by a worker's enclave. It uses a separate session in which the gateway is the client. The token
+ * One chat completion by a worker's enclave, in a session of its own in which the gateway is the client. The token
  * counts are those of the worker's signed report.
  */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
@@ -29,20 +29,17 @@ import { countsOf, readTextFrame, type ReportFrame } from "../protocol/text-fram
 import type { EnclaveDeps } from "./enclave-state.ts";
 import { addDelta, choiceOf, MessageBuilder } from "./whole-message.ts";
 
-/** A session in which the gateway is the client, with the private key of its `hello`. */
 export interface OwnSession extends OpenEnclave {
   readonly hello: Hello;
   readonly ephemeral: Ephemeral;
 }
 
-/** Opens the sessions of attempts. */
 export interface OwnSessions {
   readonly deps: EnclaveDeps;
   readonly url: string;
   openOwn(model: string, maxOutputTokens: number): Promise<OwnSession | OpenFailure>;
 }
 
-/** The id of the session's only request. */
 const rid = 1;
 const noData = new Uint8Array(0);
 
@@ -53,7 +50,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   readonly #sessions: OwnSessions;
   #session: OwnSession | undefined;
   #channel: Channel | undefined;
-  /** Frames that wait until the link has room. */
   #unsent: Uint8Array[] = [];
   #deadline: Disposable | undefined;
   readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
@@ -103,7 +99,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (frame !== undefined && !isFault(frame)) this.#session?.link.binary(frame);
   }
 
-  /** Closes the session, which also stops the worker. */
   abort(): void {
     this.#end();
   }
@@ -135,7 +130,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     this.onDrain();
   }
 
-  // Callbacks of the link. An exception in one of them ends this attempt and not the process.
+  // An exception in a callback of the link ends this attempt and not the process.
 
   readonly onDrain = this.#guarded(() => this.#sendFrames());
   readonly onBinary = this.#guarded((frame: Buffer) => this.#readFrame(frame));
@@ -200,7 +195,7 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     else this.#passOn(JSON.stringify(own), null, JSON.stringify(logprobs));
   }
 
-  /** Handles the final frame. Its `error` is for end-to-end clients; the gateway replies with its own error. */
+  /** The `error` of a final is for end-to-end clients; the gateway replies with its own error. */
   #onFinal({ finish_reason: finishReason, error }: Readonly<Record<string, unknown>>): void {
     if (error !== undefined || typeof finishReason !== "string") {
       return this.#fail({ kind: "unusable" });
@@ -284,7 +279,6 @@ function parse(data: Uint8Array): unknown {
   return parseOrUndefined(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
 }
 
-/** The HTTP status for a worker's refusal. */
 const statusOf: Partial<Record<StreamCode, number>> = {
   MODEL_NOT_AVAILABLE: 404,
   NETWORK_NOT_AVAILABLE: 404,
@@ -292,7 +286,6 @@ const statusOf: Partial<Record<StreamCode, number>> = {
   RATE_LIMITED: 429,
 };
 
-/** Returns the failure of the attempt if its session could not be opened. */
 function failureOf({ code }: Fault): UpstreamFailure {
   const status = statusOf[code];
   if (status !== undefined) return { kind: "status", status, code };

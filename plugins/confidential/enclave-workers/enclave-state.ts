@@ -1,4 +1,4 @@
-/** The state about enclaves that all networks of the process share: verified evidence, evidence by digest, counters. */
+/** The state about enclaves that all networks of the process share. */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { EvidenceCache } from "../confidential-relay/evidence-cache.ts";
 import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";

@@ -1,4 +1,3 @@
-/** Adds the kind `enclave` to the service `networks`, and offers what the relay needs to reach the enclaves. */
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import type { OpenNetwork, ListedWorker, NetworkConfig, Transport } from "sluice-gateway/services";
 import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
@@ -12,11 +11,11 @@ import { policyOf, type PolicyFor } from "./policy.ts";
 import { EnclaveRoute } from "./route.ts";
 
 export interface EnclaveWorkers {
-  /** The evidence policies of the networks of kind `enclave`, by name of the network. */
+  /** Evidence policies of the networks of kind `enclave`, by name of the network. */
   readonly policies: ReadonlyMap<string, VerificationPolicy>;
-  /** The state about enclaves. It outlives a reload. */
+  /** The state about enclaves, which outlives a reload. */
   readonly state: EnclaveState;
-  /** Opens a session with a worker of a network of kind `enclave`. `helloBytes`: the `hello` frame as received. */
+  /** Opens a session with a worker of the network. `helloBytes`: the `hello` frame as received. */
   openStream(
     network: OpenNetwork,
     helloBytes: Uint8Array,
@@ -50,7 +49,6 @@ export function openEnclaveWorkers(
   return { policies, state, openStream };
 }
 
-/** The transport of networks whose workers decrypt the encrypted stream in their own enclaves. */
 class EnclaveTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #policyFor: PolicyFor;

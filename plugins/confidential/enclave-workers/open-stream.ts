@@ -1,16 +1,14 @@
-/** Opens a client's session with one of a network's workers: chooses the worker and its price. */
 import type { NetworkModel, NetworkWorker, OpenNetwork } from "sluice-gateway/services";
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
 import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
 import { EnclaveRoute } from "./route.ts";
 
-/** Maximum number of workers that are tried. */
 const maxAttempts = 3;
 
 /**
- * Opens a session. If a worker fails or refuses, another one is tried, which is safe because no request has been sent
- * yet. `helloBytes`: the `hello` frame as received. It is valid: faults that concern all workers were refused before.
+ * Chooses a worker and its price. If a worker fails or refuses, another one is tried, which is safe because no request
+ * has been sent yet. `helloBytes`: the `hello` frame as received. Faults that concern all workers were refused before.
  */
 export async function openStream(
   network: OpenNetwork,
@@ -83,8 +81,8 @@ async function openAt(
 }
 
 /**
- * Returns true if a healthy worker has refused this `hello`. Such a refusal must not count as a failure of the worker:
- * otherwise a client could make the gateway eject every worker.
+ * Returns true if a healthy worker has refused this `hello`. That must not count as a failure of the worker: otherwise
+ * a client could make the gateway eject every worker.
  */
 function isRefusal({ code }: Fault): boolean {
   return refusals.has(code);

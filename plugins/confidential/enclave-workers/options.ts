@@ -1,4 +1,3 @@
-/** The evidence policies of the networks of kind `enclave` in pipeline.yaml. */
 import type { GatewayInfo, Host, SectionFault } from "sluice-gateway/plugin";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
 import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
@@ -56,7 +55,6 @@ function evidencePolicy(entry: EvidenceEntry): VerificationPolicy {
   };
 }
 
-/** Checks rules that the schema cannot express. */
 export function evidenceFaults(
   options: Options,
   deployment: Pick<Host, "environment"> & Pick<GatewayInfo, "variable">,

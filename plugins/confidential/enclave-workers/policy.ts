@@ -1,9 +1,8 @@
-/** The roots of simulated evidence, for networks that accept it from any root. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { readEvidence } from "../verify/evidence.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 
-/** Returns the policy for one piece of evidence. `evidence`: parsed JSON from a worker. */
+/** `evidence`: parsed JSON from a worker. */
 export type PolicyFor = (evidence: unknown) => VerificationPolicy;
 
 /** Simulated evidence is checked against its own root if the network accepts it and has no roots. */
@@ -13,7 +12,7 @@ export function policyOf(policy: VerificationPolicy): PolicyFor {
   return (evidence) => ({ ...policy, simulatedRoots: rootsWithin(evidence) });
 }
 
-/** Returns the last certificate of a simulation's own chain, as DER in base64. */
+/** The last certificate of a simulation's own chain, as DER in base64. */
 function rootsWithin(evidence: unknown): readonly string[] {
   const read = readEvidence(evidence);
   if (typeof read === "string" || read.teeType !== "simulated") return [];

@@ -1,4 +1,3 @@
-/** Finds settings of networks with enclaves that are not suitable for production. */
 import type { ProductionProblem } from "sluice-gateway/internal/module";
 
 interface Entry {

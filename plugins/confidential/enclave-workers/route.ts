@@ -1,6 +1,6 @@
 /**
- * The route to one worker's enclave. The worker is offered only after a quote that was created for this gateway has
- * proven which code the worker runs, and only while the keyset of that quote is valid. Every session is verified again.
+ * A worker is offered only after a quote that was created for this gateway has proven which code the worker runs, and
+ * only while the keyset of that quote is valid. Every session is verified again.
  */
 import { randomBytes } from "node:crypto";
 import type {
@@ -31,7 +31,6 @@ const renewMs = 300_000;
 export class EnclaveRoute implements WorkerRoute, OwnSessions {
   readonly config: NetworkConfig;
   readonly deps: EnclaveDeps;
-  /** Resolves when the first check of the worker has succeeded or failed. */
   readonly settled: Promise<void>;
   readonly url: string;
   readonly #model: string;
@@ -40,7 +39,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   /** Milliseconds since 1970. 0 if the worker is not admitted. */
   #admittedUntil = 0;
   /**
-   * The digest of the keyset for which the worker has presented a quote with the gateway's own nonce
+   * Digest of the keyset for which the worker has presented a quote with the gateway's own nonce
    * (confidential-stream.md section 1.4). A quote without a nonce could be old, if the host manipulates the clock of
    * its guest.
    */
@@ -89,8 +88,8 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 
   /**
-   * Opens a session. `helloBytes`: the `hello` frame as received. The evidence that the worker presents also decides
-   * whether the worker is still offered.
+   * `helloBytes`: the `hello` frame as received. The evidence that the worker presents also decides whether the worker
+   * is still offered.
    */
   async open(helloBytes: Uint8Array, hello: Hello): Promise<OpenEnclave | OpenFailure> {
     const opened = await this.#open(helloBytes, hello);
@@ -124,8 +123,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
     const opened = await openEnclave(link, helloBytes, hello, deps);
     if (!isFault(opened)) {
       if (this.#isProven(opened)) this.#admit(opened);
-      // This session is allowed, because the client can require a quote for its own nonce. The worker is checked for
-      // later sessions.
+      // This session is allowed, because the client can require a quote for its own nonce.
       else void this.#check();
     }
     // With any other code, the worker has not presented invalid evidence.
@@ -216,7 +214,7 @@ export class EnclaveRoute implements WorkerRoute, OwnSessions {
   }
 }
 
-/** Returns the WebSocket URL of a worker. `text`: its URL with `http` or `ws`, with or without the path. */
+/** `text`: a worker's URL with `http` or `ws`, with or without the path. */
 function streamUrl(text: string): string {
   const url = new URL(text);
   url.protocol = url.protocol.replace("http", "ws");

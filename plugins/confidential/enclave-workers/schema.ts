@@ -1,4 +1,3 @@
-/** The schema of the member `evidence`, which networks of kind `enclave` have. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 
 const hexDigest = { type: "string", pattern: "^[0-9a-f]{64,96}$" };

@@ -8,12 +8,10 @@ import { workerSubprotocol } from "../protocol/hello.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
 import { LinkInbox, type EnclaveLink, type LinkListener } from "../confidential-relay/link.ts";
 
-/** Maximum time for a worker to answer the closing handshake. */
 const closeMs = 5_000;
 
 export interface SocketOptions {
   readonly url: string;
-  /** Headers of the upgrade request, such as `Authorization: Bearer …`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   readonly clock: Clock;
@@ -45,8 +43,8 @@ export function connectWorker(options: SocketOptions): Promise<EnclaveLink | und
 }
 
 /**
- * Opens the WebSocket. Undefined if the library refuses the URL, for example because it has a fragment: a status
- * document can contain any URL.
+ * Undefined if the library refuses the URL, for example because it has a fragment: a status document can contain any
+ * URL.
  */
 function openWebSocket({ url, headers, connectMs }: SocketOptions): WebSocket | undefined {
   try {
@@ -142,8 +140,8 @@ class WorkerSocket implements EnclaveLink {
   }
 
   /**
-   * Reading is paused while there is no listener. Otherwise a worker could send without limit while its evidence is
-   * being verified.
+   * Without a listener, reading is paused. Otherwise a worker could send without limit while its evidence is being
+   * verified.
    */
   get #isReadingPaused(): boolean {
     return this.#paused || this.#inbox.listener === undefined;
@@ -156,7 +154,7 @@ class WorkerSocket implements EnclaveLink {
     else this.#webSocket.resume();
   }
 
-  /** Runs a callback of the socket. Its exceptions end this connection, never the process. */
+  /** Exceptions of the socket's callbacks end this connection, never the process. */
   #contain(run: () => void): void {
     runGuarded(run, (error) => {
       this.#log.error({ err: error }, "a session with a worker failed");

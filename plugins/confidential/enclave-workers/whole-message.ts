@@ -1,22 +1,18 @@
-/** An answer in one piece, put together from the deltas of an enclave. */
+/** Builds a whole answer from the deltas of an enclave. */
 import type { ToolCall, WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A call whose pieces are arriving. */
 type OpenCall = { -readonly [Member in keyof ToolCall]: ToolCall[Member] };
 
-/** Maximum size of an answer in characters. */
 const maxChars = 16 * 1024 * 1024;
 /** Size of a list entry in addition to its texts. */
 const entryChars = 64;
 
-/** The text of a delta. It also counts as produced by the model. */
 interface DeltaText {
   readonly content: string;
   readonly reasoning: string;
-  /** The names and arguments of calls of tools. */
   readonly called: string;
 }
 
@@ -54,7 +50,6 @@ export class MessageBuilder {
   readonly #logprobs: unknown[] = [];
   #chars = 0;
 
-  /** Returns false if the answer is too large. */
   add(delta: Json): boolean {
     const { content, reasoning, called } = textOfDelta(delta);
     this.#content += content;
@@ -98,7 +93,6 @@ export class MessageBuilder {
   }
 }
 
-/** Returns the entries of the list `logprobs.content`, which the enclave adds to a delta. */
 function logprobsOf({ logprobs }: Json): readonly unknown[] {
   const entries = isObject(logprobs) ? logprobs["content"] : undefined;
   return Array.isArray(entries) ? entries : [];

@@ -1,6 +1,4 @@
-/**
- * An answer of the model inside an enclave. It sends the request, batches the deltas and reports how the answer ended.
- */
+/** An answer of the model inside an enclave, from the request to the `final` frame. */
 import type { Clock } from "sluice-gateway/plugin";
 import type {
   AnswerReader,
@@ -15,19 +13,16 @@ import type { Finish, ReportTokens } from "../protocol/usage-report.ts";
 import type { ChatRequest, Refusal } from "./chat-request.ts";
 import { createDeltaBatch, type DeltaBatch } from "./delta-batch.ts";
 
-/** The outcome of an answer, from which the `final` frame and the report are created. */
 export interface AnswerOutcome {
   /** The model's own finish reason, if it has one. */
   readonly finishReason: string;
   readonly finish: Finish;
-  /** Undefined if nothing was produced. */
   readonly result: InferenceResult | undefined;
   readonly error: Refusal | undefined;
 }
 
 export interface AnswerDeps {
   readonly clock: Clock;
-  /** Sends the plaintext of one chunk. */
   readonly send: (data: Uint8Array) => void;
   /** Called once, unless the answer was aborted. */
   readonly onEnd: (outcome: AnswerOutcome) => void;
@@ -47,7 +42,6 @@ export class EnclaveAnswer implements AnswerReader {
     this.#call = offer.send({ body, streamed: true, promptBytes, maxTokens }, this);
   }
 
-  /** Pauses the model, because the peer's buffer is full. */
   pause(): void {
     this.#isPaused = true;
     this.#batch.hold();
@@ -61,7 +55,7 @@ export class EnclaveAnswer implements AnswerReader {
     if (!this.#isPaused) this.#call.resume();
   }
 
-  /** Ends the answer and calls `onEnd` with the output that was produced so far. */
+  /** Ends the answer. `onEnd` gets the output that was produced so far. */
   cancel(): void {
     if (this.#isOver) return;
     this.#end({ finishReason: "cancel", finish: "cancel", result: this.#call.abort() });
@@ -73,8 +67,6 @@ export class EnclaveAnswer implements AnswerReader {
     this.#batch.close();
     return this.#call.abort();
   }
-
-  // Callbacks of the model's call.
 
   onChoice(bytes: Buffer, start: number, end: number): void {
     if (this.#isOver) return;
@@ -118,19 +110,17 @@ const errors: Readonly<Record<InferenceFailure, Refusal>> = {
   timedOut: { code: "TIMEOUT", message: "the model did not answer in time" },
 };
 
-/** Returns the outcome of a request that was refused before it reached the model. */
 export function refused(error: Refusal): AnswerOutcome {
   return { finishReason: "error", finish: "error", result: undefined, error };
 }
 
-/** Returns the outcome of a request that the client ended in any way. `result`: undefined if nothing was produced. */
 export function cancelled(result?: InferenceResult): AnswerOutcome {
   return { finishReason: "cancel", finish: "cancel", result, error: undefined };
 }
 
 /**
- * Returns the tokens to report. `maxOutputTokens`: the maximum that the client agreed to. A higher number from the
- * model is lowered to it, and no part is reported as larger than its whole.
+ * `maxOutputTokens`: the maximum that the client agreed to. A higher number from the model is lowered to it, and no
+ * part is reported as larger than its whole.
  */
 export function tokensOf(
   result: InferenceResult | undefined,

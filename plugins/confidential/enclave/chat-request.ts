@@ -1,5 +1,5 @@
 /**
- * Reads a decrypted request with OpenAI's parameters and checks that it matches the unencrypted `hello`. The relay has
+ * Reads a decrypted request with OpenAI's parameters and checks that it matches the unencrypted `hello`: the relay has
  * reserved credit for exactly the model and the number of tokens in `hello`.
  */
 import type { ContextExceeded } from "sluice-gateway/services";
@@ -17,7 +17,7 @@ export interface ChatRequest {
   readonly promptBytes: number;
 }
 
-/** A refusal, which only the client sees, because it is sent encrypted. `code`: for programs. */
+/** Only the client sees a refusal, because it is sent encrypted. */
 export interface Refusal {
   readonly code: RefusalCode;
   readonly message: string;
@@ -59,7 +59,6 @@ export function readChatRequest(bytes: Uint8Array, hello: Hello): ChatRequest | 
   return { body: bodyOf(parameters, maxTokens), maxTokens, promptBytes: bytesOf(parameters) };
 }
 
-/** Parameters that the enclave does not set are passed on unchanged. */
 function bodyOf(parameters: JsonObject, maxTokens: number): Buffer {
   const { max_completion_tokens: _limit, ...others } = parameters;
   const fixed = {
@@ -70,7 +69,7 @@ function bodyOf(parameters: JsonObject, maxTokens: number): Buffer {
   return Buffer.from(JSON.stringify({ ...others, ...fixed }));
 }
 
-/** Returns the number of UTF-8 bytes that the model reads as text, or as JSON for everything about tools. */
+/** Number of UTF-8 bytes that the model reads as text, or as JSON for everything about tools. */
 function bytesOf({ messages, tools, response_format: format }: JsonObject): number {
   let bytes = jsonBytes(tools) + jsonBytes(format);
   for (const message of Array.isArray(messages) ? messages : []) {

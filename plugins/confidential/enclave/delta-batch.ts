@@ -10,16 +10,14 @@ import { partsOf, PendingDelta } from "./delta-parts.ts";
 
 export interface DeltaBatch {
   /**
-   * Adds a delta in OpenAI's format. `logprobs`: entries of the list `logprobs.content` of its choice. They are sent as
-   * a member of the delta.
+   * `delta`: in OpenAI's format. `logprobs`: entries of the list `logprobs.content` of its choice, which are sent as a
+   * member of the delta.
    */
   add(delta: JsonObject, logprobs?: readonly unknown[]): void;
   /** Sends the queued text, even after `hold`. */
   flush(): void;
-  /** Stops sending until `release` is called. */
   hold(): void;
   release(): void;
-  /** Discards the queued text. */
   close(): void;
 }
 
@@ -27,7 +25,6 @@ export interface DeltaBatch {
 const batchMs = 40;
 const batchTokens = 8;
 
-/** `send`: sends the plaintext of one chunk. */
 export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void): DeltaBatch {
   const pending = new PendingDelta();
   let tokens = 0;

@@ -1,20 +1,19 @@
 /**
- * The parts of deltas that can be combined: role, reasoning, content, calls of tools and log probabilities. They are put
- * into as few deltas as possible, so that sizes of frames do not show the parts in which the model wrote them.
+ * Puts parts of deltas into as few deltas as possible, so that sizes of frames do not show the parts in which the model
+ * wrote them.
  */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { JsonObject } from "../protocol/strict-json.ts";
 
-/** A piece of a call of a tool. The pieces of a call have the same index. */
+/** The pieces of a call of a tool have the same index. */
 interface CallPiece {
   readonly index: number;
-  /** `id` and `type`, and the name of the function. Usually only the first piece of a call has them. */
+  /** `id`, `type` and the name of the function. Usually only the first piece of a call has them. */
   readonly head: JsonObject;
   readonly name: string | undefined;
   arguments: string;
 }
 
-/** A delta that can be combined with others. */
 export interface DeltaParts {
   readonly role: string | undefined;
   readonly reasoning: string;
@@ -22,7 +21,6 @@ export interface DeltaParts {
   readonly calls: readonly CallPiece[];
 }
 
-/** Maximum number of characters of a text in one delta. */
 const pieceChars = 4_096;
 /** Cost of a piece in addition to its characters, for the JSON around it. */
 const pieceCost = 32;
@@ -35,7 +33,7 @@ const maxCost = 2 * (pieceChars + pieceCost);
 const maxCalls = 16;
 const maxNameChars = 256;
 
-/** Returns undefined if the delta has anything that cannot be combined. */
+/** Undefined if the delta has anything that cannot be combined. */
 export function partsOf(delta: JsonObject): DeltaParts | undefined {
   const { role, content, reasoning_content: reasoning, tool_calls: list, ...more } = delta;
   const calls = isAbsent(list) ? [] : callPieces(list);
@@ -75,7 +73,6 @@ function areAbsent(members: JsonObject): boolean {
   return Object.values(members).every(isAbsent);
 }
 
-/** Parts that wait to be sent together. */
 export class PendingDelta {
   #role: string | undefined;
   #reasoning = "";
@@ -84,7 +81,7 @@ export class PendingDelta {
   #logprobs: JsonObject[] = [];
 
   /**
-   * Returns true if the pending parts must be sent before these are added. In one delta, reasoning comes before content,
+   * Whether the pending parts must be sent before these are added. In one delta, reasoning comes before content,
    * content comes before calls, and a call begins once.
    */
   mustPrecede({ reasoning, content, calls }: DeltaParts): boolean {
@@ -105,7 +102,7 @@ export class PendingDelta {
     }
   }
 
-  /** Adds entries of the list `logprobs.content`. One that does not fit into a delta is dropped. */
+  /** An entry that does not fit into a delta is dropped. */
   addLogprobs(entries: readonly unknown[]): void {
     const added = entries.filter((one) => isObject(one) && sizeOf(one) <= maxCost - pieceCost);
     this.#logprobs.push(...(added as JsonObject[]));
@@ -118,7 +115,6 @@ export class PendingDelta {
     this.#logprobs = [];
   }
 
-  /** Removes everything that was added and returns it as deltas. */
   take(): readonly JsonObject[] {
     const packer = new Packer(this.#role);
     for (const text of pieces(this.#reasoning)) packer.text("reasoning_content", text);
@@ -138,7 +134,6 @@ function sizeOf(value: JsonObject): number {
   return JSON.stringify(value).length;
 }
 
-/** A delta that is being filled. */
 interface PackedDelta {
   role?: string;
   reasoning_content?: string;
@@ -147,7 +142,6 @@ interface PackedDelta {
   logprobs?: { readonly content: JsonObject[] };
 }
 
-/** Fills deltas up to their maximum size. */
 class Packer {
   readonly #deltas: PackedDelta[] = [];
   #last: PackedDelta | undefined;
@@ -195,7 +189,7 @@ class Packer {
   }
 }
 
-/** Splits a text into pieces. An empty text has no pieces. Surrogate pairs are not split. */
+/** An empty text has no pieces. Surrogate pairs are not split. */
 function pieces(text: string): string[] {
   const found: string[] = [];
   for (let at = 0; at < text.length;) {

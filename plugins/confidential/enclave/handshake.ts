@@ -1,7 +1,3 @@
-/**
- * The enclave's part of the handshake: it checks whether the enclave can serve the `hello`, chooses the evidence and
- * derives the session's keys.
- */
 import { randomBytes } from "node:crypto";
 import type { Offer } from "sluice-gateway/services";
 import type { Channel } from "../protocol/channel.ts";
@@ -19,7 +15,7 @@ export interface EnclaveHandshakeDeps {
   readonly identity: EnclaveIdentity;
   /** Undefined if this enclave does not serve the model. */
   readonly find: (modelId: string) => Offer | undefined;
-  /** Price coefficient in thousandths. If it is missing, the coefficient of the upstream worker is used. */
+  /** Price coefficient in thousandths. By default, that of the upstream worker. */
   readonly coefficient?: number;
   /** `sha256:<hex>` of the evidence of this enclave's upstream. */
   readonly upstream?: string;
@@ -29,9 +25,7 @@ export interface EstablishedSession {
   readonly hello: Hello;
   readonly keyset: EnclaveKeyset;
   readonly channel: Channel;
-  /** The session id, 16 bytes. */
   readonly id: Bytes;
-  /** 32 bytes: th2. */
   readonly th: Bytes;
   /** The text frame with which the enclave answers. */
   readonly attestation: string;
@@ -41,7 +35,6 @@ export function isServed(offer: Offer | undefined): offer is Offer {
   return offer !== undefined && offer.activeWorkers > 0;
 }
 
-/** Returns the reason why the enclave cannot serve this `hello`. Undefined if it can. */
 export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | undefined {
   const { identity, find, coefficient } = deps;
   if (hello.network !== identity.net) {

@@ -1,6 +1,6 @@
 /**
- * The identity of an enclave: a keyset, whose private keys are created here and never leave the process's memory, and
- * the evidence that binds it. It is replaced long before it expires, so that every session has enough time.
+ * The identity of an enclave: a keyset, whose private keys never leave the process's memory, and the evidence that
+ * binds it. It is replaced long before it expires, so that every session has enough time.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { EvidenceProvider } from "../evidence/provider.ts";
@@ -23,7 +23,6 @@ import { createTokenBucket } from "./token-bucket.ts";
 export interface IdentityDeps {
   readonly net: string;
   readonly role: Role;
-  /** The models that this code claims to serve. */
   readonly models?: Keyset["models"];
   readonly provider: EvidenceProvider;
   readonly clock: Clock;
@@ -38,15 +37,12 @@ export interface EnclaveKeyset {
   readonly digest: string;
   /** Seconds since 1970. */
   readonly notAfter: number;
-  /** Signs handshakes. */
   readonly hs: Signer;
-  /** Signs usage reports. */
   readonly ur: Signer;
   /** Evidence for all clients, which does not bind a nonce. */
   readonly evidence: AttestationEvidence;
-  /** `sha256:<hex>`. */
   readonly evidenceDigest: string;
-  /** Returns the number of the next report. Each call returns a new number, starting at 1. */
+  /** The number of the next report. Each call returns a new number, starting at 1. */
   ctr(): number;
 }
 
@@ -54,9 +50,9 @@ export interface EnclaveIdentity {
   readonly net: string;
   readonly role: Role;
   readonly provider: EvidenceProvider;
-  /** Resolves when the first attempt to create a keyset has succeeded or failed. */
+  /** Resolves when the first attempt to create a keyset has ended. Never rejects. */
   readonly ready: Promise<void>;
-  /** Returns the keyset for new sessions, or a fault while there is no evidence. */
+  /** Returns a fault while there is no evidence. */
   current(): EnclaveKeyset | Fault;
   /**
    * Creates evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds, so the
@@ -67,7 +63,6 @@ export interface EnclaveIdentity {
     nonce: Uint8Array,
     signal: AbortSignal,
   ): Promise<AttestationEvidence | Fault>;
-  /** Stops the creation of keysets. */
   close(): void;
 }
 
@@ -79,7 +74,6 @@ const quoteMs = 20_000;
 const quoteBurst = 32;
 const quoteEveryMs = 100;
 
-/** Starts to create the first keyset. `ready` never rejects. */
 export function createEnclaveIdentity(deps: IdentityDeps): EnclaveIdentity {
   const { net, role, provider, clock, log } = deps;
   const closing = new AbortController();

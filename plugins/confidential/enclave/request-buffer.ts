@@ -2,11 +2,11 @@
 import type { HeldBytes } from "sluice-gateway/internal/http";
 
 export interface RequestBuffer {
-  /** Adds data. Returns false, and adds nothing, if the memory is not available. */
+  /** Returns false, and adds nothing, if the memory is not available. */
   append(data: Uint8Array): boolean;
-  /** Returns all of the data. The buffer is empty afterwards, but the memory stays accounted for until `release`. */
+  /** The buffer is empty afterwards, but the memory stays accounted for until `release`. */
   take(): Buffer;
-  /** Drops the data. Call it when nothing uses what was taken. */
+  /** Call this when nothing uses what was taken. */
   release(): void;
 }
 

@@ -1,7 +1,6 @@
 /**
- * The enclave's end of one session, independent of the transport. It completes the handshake, answers requests one
- * after the other and sends a signed report for each. Decrypted data is passed only to the model, and answers are sent
- * only in encrypted form. Neither appears in a log or an error.
+ * The enclave's end of one session, independent of the transport. Decrypted data is passed only to the model, and
+ * answers are sent only in encrypted form. Neither appears in a log or an error.
  */
 import { ArrivalRate, type HeldBytes } from "sluice-gateway/internal/http";
 import type { Clock, Log } from "sluice-gateway/plugin";
@@ -29,10 +28,9 @@ export interface EnclaveSessionDeps extends EnclaveHandshakeDeps {
   readonly hold?: () => HeldBytes;
 }
 
-/** The transport of a session. */
 export interface EnclavePeer {
   text(frame: string): void;
-  /** Sends a frame. Returns false if no more frames should be sent until `onDrain` is called. */
+  /** Returns false if no more frames should be sent until `onDrain` is called. */
   binary(frame: Buffer): boolean;
   /** Called once. Nothing is sent afterwards. `error`: for the error frame that must be sent before closing. */
   close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void;
@@ -40,21 +38,18 @@ export interface EnclavePeer {
 
 export interface EnclaveSession {
   text(bytes: Uint8Array): void;
-  /** Handles a frame of the peer. `frame`: not kept after the call. */
+  /** `frame`: not kept after the call. */
   binary(frame: Uint8Array): void;
   onDrain(): void;
   /** Call when the peer has disconnected. */
   abort(): void;
-  /** Closes the session after the running request has been answered. */
   stop(): void;
-  /** The model that is answering. Undefined if no request is running. */
   readonly answering: string | undefined;
 }
 
 /** Minimum time between the last report and the end of its keyset, after which verifiers refuse the report. */
 const reportMarginMs = 10_000;
 
-/** Opens a session, which first waits for `hello`. */
 export function openEnclaveSession(deps: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
   return new Session(deps, peer);
 }
@@ -67,13 +62,11 @@ class Session implements EnclaveSession {
   #established: EstablishedSession | undefined;
   readonly #arriving: RequestBuffer;
   #answer: EnclaveAnswer | undefined;
-  /** Number of reports that are being signed. */
   #reporting = 0;
   #isStopping = false;
   /** The fault with which the session ends when no request is running. */
   #ending: Fault | undefined;
   readonly #timers: SessionTimers;
-  /** Measures the arrival rate of a request that is not complete. */
   #rate: ArrivalRate | undefined;
   readonly #leaving = new AbortController();
 
@@ -93,7 +86,6 @@ class Session implements EnclaveSession {
     });
   }
 
-  /** Wraps callbacks of timers and of the model so that an exception ends only this session. */
   #guarded<Args extends readonly unknown[]>(run: (...args: Args) => void): (...args: Args) => void {
     return guarded(run, (error) => this.#onException(error));
   }
@@ -121,7 +113,7 @@ class Session implements EnclaveSession {
     );
   }
 
-  /** Handles a text frame after `hello`. Only a cancel is allowed; a relay ends answers without a reader with it. */
+  /** After `hello`, only a cancel is allowed: a relay ends answers without a reader with it. */
   #laterText(bytes: Uint8Array): void {
     const rid = readCancelFrame(bytes);
     if (rid === undefined) return this.#fail(fault("BAD_FRAME", "a text frame after hello"));
@@ -174,7 +166,6 @@ class Session implements EnclaveSession {
     this.#rate.add(data.length);
   }
 
-  /** Stops the timers of the request that arrives. */
   #endArrival(): void {
     this.#timers.onRequestEnd();
     this.#rate?.[Symbol.dispose]();
@@ -252,7 +243,6 @@ class Session implements EnclaveSession {
     return this.#state === "broken" || this.#isClosed();
   }
 
-  /** Ends the session if it must end and no request is running. */
   #endIfIdle(): void {
     const isBusy = this.#reporting > 0 || this.#established?.channel.watch.isOpen() === true;
     if (isBusy) return;
@@ -268,8 +258,8 @@ class Session implements EnclaveSession {
   }
 
   /**
-   * Ends the session because of a fault. A running answer stops without a final, but its report is sent first:
-   * otherwise a client could get answers for free by breaking its session.
+   * A running answer stops without a final, but its report is sent first: otherwise a client could get answers for free
+   * by breaking its session.
    */
   #breakOff(reason: Fault): void {
     const answer = this.#answer;

@@ -1,7 +1,4 @@
-/**
- * The summary of one request in two forms: the `final` frame, which is encrypted for the client, and the signed report,
- * which everyone may read.
- */
+/** The `final` frame, which is encrypted for the client, and the signed report, which everyone may read. */
 import type { Clock } from "sluice-gateway/plugin";
 import type { WatchedExchange } from "../protocol/frame-watch.ts";
 import { toBase64Url, utf8 } from "../protocol/encoding.ts";
@@ -16,12 +13,10 @@ import type { EstablishedSession } from "./handshake.ts";
 
 export interface SignedBytes {
   readonly report: Bytes;
-  /** 64 bytes. */
   readonly sig: Bytes;
 }
 
 export interface Summary {
-  /** The plaintext of the `final` frame. */
   readonly final: Uint8Array;
   /** `watched`: all frames of the request and its answer, including `final`. */
   report(watched: WatchedExchange): Promise<SignedBytes>;

@@ -1,7 +1,6 @@
-/** A token bucket, which limits the rate of expensive operations: `burst` at once, then one per `everyMs`. */
+/** A token bucket: `burst` at once, then one per `everyMs`. */
 import type { Clock } from "sluice-gateway/plugin";
 
-/** Takes a token. Returns false if there is none. */
 export type TakeToken = () => boolean;
 
 export function createTokenBucket(burst: number, everyMs: number, clock: Clock): TakeToken {

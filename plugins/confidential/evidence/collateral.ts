@@ -11,13 +11,12 @@ import { readTdxCollateral } from "../verify/tdx-collateral.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
 import { HourlyValue } from "./hourly-value.ts";
 
-/** Returns the collateral for a quote in base64. Undefined if it is not available. Never rejects. */
+/** `quote`: in base64. Undefined if the collateral is not available. Never rejects. */
 export type CollateralSource = (
   quote: string,
   signal: AbortSignal,
 ) => Promise<TdxCollateral | undefined>;
 
-/** Returns the evidence with its collateral, if it is TDX evidence and the collateral is available. */
 export async function stapleCollateral(
   evidence: AttestationEvidence,
   source: CollateralSource | undefined,
@@ -34,18 +33,17 @@ export function collateralFile(path: string): CollateralSource {
     try {
       return parseCollateral(JSON.parse(await readFile(path, "utf8")));
     } catch {
-      // The file is missing or not JSON. The evidence is sent without collateral, and verifiers report that.
+      // The evidence is then sent without collateral, and verifiers report that.
       return undefined;
     }
   };
 }
 
-/** May reject. */
 export type FetchCollateral = (url: string, quote: Uint8Array) => Promise<unknown>;
 
 /**
- * Fetches the collateral from a PCCS (or Intel's own service) at `url`, at most once per hour. All quotes of a machine
- * have the same collateral.
+ * Fetches from a PCCS (or Intel's own service) at `url`, at most once per hour. All quotes of a machine have the same
+ * collateral.
  */
 export function collateralService(
   url: string,

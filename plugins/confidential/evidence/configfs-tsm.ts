@@ -21,7 +21,6 @@ export const kernelFiles: TsmFiles = {
   rmdir,
 };
 
-/** The names of the kernel's drivers. */
 const drivers = { tdx_guest: "tdx", sev_guest: "sev-snp" } as const;
 type TsmTee = (typeof drivers)[keyof typeof drivers];
 
@@ -29,9 +28,7 @@ export interface TsmOptions {
   /** Path of configfs, set only by tests. Anyone who can choose the folder can choose what is attested. */
   readonly folder?: string;
   readonly files?: TsmFiles;
-  /** Source of Intel's collateral, which is needed for TDX. */
   readonly collateral?: CollateralSource;
-  /** Source of AMD's revocation list, which is needed for SEV-SNP. */
   readonly revocationLists?: RevocationListSource;
 }
 
@@ -42,7 +39,6 @@ interface Tsm {
 
 const reportFolder = "/sys/kernel/config/tsm/report";
 
-/** Returns the provider of this machine. A fault if the machine does not have one of the wanted kind. */
 export async function openConfigfsTsm(
   wanted: TsmTee | "any",
   options: TsmOptions = {},
@@ -66,7 +62,7 @@ export async function openConfigfsTsm(
         return withReportFolder(tsm, (item) => makeQuote(tsm, item, teeType, reportData));
       });
       if (isFault(made)) return made;
-      // The driver serves the whole machine, so check that the quote has the requested report data.
+      // The driver serves the whole machine, so another caller's quote may have arrived.
       if (!(await bindsReportData(made, reportData)))
         return unavailable("the quote has other report data than requested");
       return teeType === "tdx"
@@ -85,10 +81,7 @@ function runExclusively<Result>(task: () => Result | Promise<Result>): Promise<R
   return result;
 }
 
-/**
- * Creates a report folder, passes its path to `use`, and always removes it. A folder that remained would prevent the
- * driver from being loaded again (EBUSY).
- */
+/** Always removes the folder. One that remained would prevent the driver from being loaded again (EBUSY). */
 async function withReportFolder<Result>(
   { folder, files }: Tsm,
   use: (item: string) => Promise<Result | Fault>,
@@ -153,17 +146,18 @@ async function readNumber({ files }: Tsm, path: string): Promise<number> {
   return Number((await files.read(path)).toString("latin1").trim());
 }
 
-/** The file operations on configfs, so that tests can simulate the kernel. Paths are absolute. Each rejects with an error whose `code` is the kernel's. */
+/**
+ * The file operations on configfs, which tests replace. Paths are absolute. Each rejects with an error whose `code` is
+ * the kernel's.
+ */
 export interface TsmFiles {
   mkdir(path: string): Promise<void>;
-  /** Reads the whole file. */
   read(path: string): Promise<Buffer>;
-  /** Writes all bytes with one system call. */
+  /** All bytes must be written with one system call. */
   write(path: string, bytes: Uint8Array): Promise<void>;
   rmdir(path: string): Promise<void>;
 }
 
-/** Returns the code of an error of `TsmFiles`. Any other error is a bug and is thrown again. */
 export function errorCode(error: unknown): string {
   if (error instanceof Error && "code" in error && typeof error.code === "string") {
     return error.code;

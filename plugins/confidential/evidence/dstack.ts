@@ -1,7 +1,6 @@
 /**
  * Quotes from dstack's guest agent, over its Unix socket. The agent serialises access to the driver for all containers
- * of the machine. This module does not use dstack's own library, because the library silently follows
- * DSTACK_SIMULATOR_ENDPOINT.
+ * of the machine. dstack's own library is not used, because it silently follows DSTACK_SIMULATOR_ENDPOINT.
  */
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";
@@ -18,7 +17,7 @@ import type { CollateralSource } from "./collateral.ts";
 import { bindsReportData, unavailable } from "./provider.ts";
 import type { EvidenceProvider } from "./provider.ts";
 
-/** The paths of the socket in different releases of dstack. The first one that exists is used. */
+/** The paths in different releases of dstack. The first one that exists is used. */
 const sockets: readonly string[] = [
   "/var/run/dstack.sock",
   "/run/dstack.sock",
@@ -26,7 +25,6 @@ const sockets: readonly string[] = [
   "/run/dstack/dstack.sock",
 ];
 
-/** The length of a SEV-SNP report, and the offset of its report data. */
 const snpReportBytes = 1184;
 const snpReportDataAt = 0x50;
 
@@ -35,12 +33,11 @@ export interface DstackOptions {
   readonly collateral?: CollateralSource;
 }
 
-/** Returns true if the socket of an agent exists. */
 export function hasDstack(paths: readonly string[] = sockets): boolean {
   return paths.some((path) => existsSync(path));
 }
 
-/** Requests a quote to find out the kind of the machine. A fault if there is no agent or it does not return a quote. */
+/** Requests a quote to find out the kind of the machine. */
 export async function openDstack(
   options: DstackOptions,
   signal: AbortSignal,
@@ -91,8 +88,7 @@ function tdxEvidence(quote: string, log: unknown): AttestationEvidence | undefin
 }
 
 /**
- * Finds the SEV-SNP report in the agent's envelope. The format of the envelope changes between releases, so the report
- * is located by the requested report data.
+ * The format of the agent's envelope changes between releases, so the report is located by the requested report data.
  */
 function snpEvidence(
   attestation: unknown,

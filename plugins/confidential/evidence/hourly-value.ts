@@ -13,7 +13,7 @@ const timeoutMs = 5_000;
 export class HourlyValue<T> {
   readonly #clock: Clock;
   #value: T | undefined;
-  /** Time of the next fetch, in monotonic milliseconds. */
+  /** Monotonic milliseconds. */
   #nextAt = -Infinity;
 
   constructor(clock: Clock) {
@@ -21,9 +21,8 @@ export class HourlyValue<T> {
   }
 
   /**
-   * Returns the value, after fetching it if it is due. Undefined if it has never been available. `fetchValue`: may
-   * reject, and resolves to undefined if the fetched value is invalid. `signal`: ends the wait but not the fetch,
-   * because other callers also need its value.
+   * Undefined if the value has never been available. `fetchValue`: may reject, and resolves to undefined if the fetched
+   * value is invalid. `signal`: ends the wait but not the fetch, because other callers also need its value.
    */
   async get(
     fetchValue: (signal: AbortSignal) => Promise<T | undefined>,

@@ -1,4 +1,3 @@
-/** Opens the requested provider of evidence, or detects the one of this machine. */
 import { randomBytes } from "node:crypto";
 import type { Clock } from "sluice-gateway/plugin";
 import type { EvidenceSource } from "sluice-gateway/services";
@@ -13,20 +12,18 @@ import { createSimulatedPlatform } from "./simulated.ts";
 
 export interface ProviderDeps {
   readonly clock: Clock;
-  /** Allows simulated evidence, which no hardware attests. */
   readonly simulatedAllowed: boolean;
   readonly collateral?: CollateralSource | undefined;
   readonly revocationLists?: RevocationListSource | undefined;
   /** Seed of the simulation: 32 bytes. Default: random bytes. */
   readonly seed?: Uint8Array;
-  /** Replaces the folder and the file operations of configfs in tests. */
   readonly tsm?: Pick<TsmOptions, "folder" | "files">;
   readonly dstack?: Pick<DstackOptions, "sockets">;
 }
 
 /**
- * Opens the provider for `source`. `auto` is dstack's agent if there is one, because it has exclusive use of the driver
- * and adds its event log, else the kernel. `auto` never selects the simulation.
+ * `auto` is dstack's agent if there is one, because it has exclusive use of the driver and adds its event log, else the
+ * kernel. `auto` never selects the simulation.
  */
 export async function openProvider(
   source: EvidenceSource,

@@ -1,7 +1,3 @@
-/**
- * The interface of the sources of attestation evidence, for the quotes of keysets and for callers' quotes. The platform
- * is Intel TDX, AMD SEV-SNP, dstack's agent, or a simulation.
- */
 import { fault, isFault } from "../protocol/fault.ts";
 import type { Fault } from "../protocol/fault.ts";
 import { reportDataBytes } from "../protocol/report-data.ts";
@@ -24,18 +20,17 @@ export interface EvidenceProvider {
    */
   readonly staples?: boolean;
   /**
-   * Returns evidence that binds these 64 bytes, in the form of the frame `attestation`. A fault has the code
-   * ATTESTATION_UNAVAILABLE, and its message contains neither a path nor a text of the platform.
+   * `reportData`: 64 bytes. A fault has the code ATTESTATION_UNAVAILABLE, and its message contains neither a path nor a
+   * text of the platform.
    */
   quote(reportData: Uint8Array, signal: AbortSignal): Promise<AttestationEvidence | Fault>;
 }
 
-/** Returns the fault of a provider that cannot create evidence. */
 export function unavailable(why: string): Fault {
   return fault("ATTESTATION_UNAVAILABLE", why);
 }
 
-/** Resolves when the signal aborts. Needed because not every platform can abort the creation of a quote. */
+/** Resolves when the signal aborts. Not every platform can abort the creation of a quote. */
 export function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
@@ -43,14 +38,12 @@ export function whenAborted(signal: AbortSignal): Promise<undefined> {
   });
 }
 
-/** Facts that are read from evidence without verifying it. */
 export interface EvidenceContent {
   readonly reportData: Bytes;
-  /** Lower-case hex of SHA-256. */
   readonly imageHash: string;
 }
 
-/** Reads a quote as a verifier would. Undefined if it cannot be read. */
+/** Reads evidence without verifying it. Undefined if it cannot be read. */
 export async function readContent(
   evidence: AttestationEvidence,
 ): Promise<EvidenceContent | undefined> {
@@ -64,7 +57,6 @@ export async function readContent(
   return body && { reportData: body.reportData, imageHash: await tdxImageHash(body) };
 }
 
-/** Returns true if the evidence is a quote whose report data is these 64 bytes. */
 export async function bindsReportData(
   evidence: AttestationEvidence | Fault,
   reportData: Uint8Array,

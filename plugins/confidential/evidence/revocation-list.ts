@@ -1,7 +1,7 @@
 /**
- * AMD's revocation list for a SEV-SNP report, added to the report's certificate table, because verifiers do not fetch
- * it and hosts rarely include it. It comes from AMD's key distribution service (KDS) or from a mirror of it. AMD signed
- * it, so the server does not have to be trusted.
+ * AMD's revocation list, added to the certificate table of a SEV-SNP report, because verifiers do not fetch it and
+ * hosts rarely include it. It comes from AMD's key distribution service (KDS) or from a mirror of it. AMD signed it, so
+ * the server does not have to be trusted.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { joinBytes, toBase64 } from "../verify/binary-text.ts";
@@ -13,19 +13,18 @@ import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
 import { HourlyValue } from "./hourly-value.ts";
 
-/** Returns the DER of the revocation list of a product. Undefined if it cannot be fetched. Never rejects. */
+/** Returns the DER of the list. Undefined if it cannot be fetched. Never rejects. */
 export type RevocationListSource = (
   product: SnpProduct,
   signal: AbortSignal,
 ) => Promise<Bytes | undefined>;
 
-/** May reject. */
 export type FetchList = (url: string, signal: AbortSignal) => Promise<Uint8Array>;
 
 /** Lists have about 1 kB. */
 const maxListBytes = 32_768;
 
-/** Fetches lists from the service at `url`, such as `https://kdsintf.amd.com`, at most once per hour and product. */
+/** `url`: such as `https://kdsintf.amd.com`. Fetches at most once per hour and product. */
 export function revocationListService(
   url: string,
   clock: Clock,
@@ -41,7 +40,6 @@ export function revocationListService(
   };
 }
 
-/** Undefined if the list is too long or cannot be read. */
 function validList(bytes: Uint8Array): Bytes | undefined {
   if (bytes.length > maxListBytes) return undefined;
   const list = Uint8Array.from(bytes);
@@ -62,7 +60,6 @@ async function fetchList(url: string, signal: AbortSignal): Promise<Uint8Array> 
   return joinBytes(...chunks);
 }
 
-/** Returns the evidence with AMD's list in its table, if it is SEV-SNP evidence and a list is available. */
 export async function stapleRevocationList(
   evidence: AttestationEvidence,
   source: RevocationListSource | undefined,
@@ -82,7 +79,6 @@ export async function stapleRevocationList(
   return { ...evidence, aux: toBase64(writeTable(entries)) };
 }
 
-/** Returns true if the certificate table of SEV-SNP evidence contains a revocation list. */
 export function hasRevocationList(evidence: AttestationEvidence): boolean {
   const table = tableOf(evidence);
   const certificates = table && readCertificateTable(table);

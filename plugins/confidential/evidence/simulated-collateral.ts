@@ -1,18 +1,16 @@
-/** The collateral of a simulated TDX platform, in the same form as Intel's. */
 import { toHex } from "../verify/binary-text.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
 import { revocationList, simulatedMachine, writePem } from "./simulated-pki.ts";
 import type { SimulatedPki } from "./simulated-pki.ts";
 import { simulatedEnclave } from "./simulated-quote.ts";
 
-/** The state of the platform that the collateral describes. Tests vary it so that clients refuse the evidence. */
+/** Tests vary the state of the platform so that clients refuse the evidence. */
 export interface SimulatedCollateralState {
-  /** Time at which the collateral was issued, in milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   readonly issuedAt: number;
   readonly lifetimeMs: number;
   readonly tcbStatus: string;
   readonly advisories: readonly string[];
-  /** TCB status of the TDX module. */
   readonly moduleStatus: string;
   readonly tcbEvaluation: number;
   readonly revoked: readonly ("authority" | "pck" | "signer")[];
@@ -39,7 +37,7 @@ export function writeCollateral(pki: SimulatedPki, state: SimulatedCollateralSta
   };
 }
 
-/** Returns the TCB info (Intel PCS API v4, "TCB info"), with one level that every machine of this kind reaches. */
+/** TCB info (Intel PCS API v4), with one level that every machine of this kind reaches. */
 function writeTcbInfo(state: SimulatedCollateralState): unknown {
   const { fmspc, pceId } = simulatedMachine;
   const components = Array.from({ length: 16 }, () => ({ svn: 0 }));
@@ -73,7 +71,7 @@ function writeTcbInfo(state: SimulatedCollateralState): unknown {
   };
 }
 
-/** Returns the identity of the quoting enclave (Intel PCS API v4, "enclave identity"). */
+/** Identity of the quoting enclave (Intel PCS API v4, "enclave identity"). */
 function writeQeIdentity(state: SimulatedCollateralState): unknown {
   const { mrsigner, isvprodid, isvsvn, attributes } = simulatedEnclave;
   return {

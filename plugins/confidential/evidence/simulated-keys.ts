@@ -1,6 +1,6 @@
 /**
- * The keys of a simulated TDX platform, all derived from one seed. The same seed gives the same platform, byte for
- * byte. That requires deterministic signatures (RFC 6979), which node:crypto does not support.
+ * The keys of a simulated platform. The same seed gives the same platform, byte for byte. That requires deterministic
+ * signatures (RFC 6979), which node:crypto does not support.
  */
 import { hkdfSync } from "node:crypto";
 import { mapHashToField } from "@noble/curves/abstract/modular.js";
@@ -8,7 +8,6 @@ import { p256 } from "@noble/curves/nist.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** A P-256 key. */
 export interface SigningKey {
   /** X and Y, 64 bytes. */
   readonly point: Bytes;

@@ -1,6 +1,6 @@
 /**
- * The certificates and revocation lists of a simulated TDX platform. They have the same structure as Intel's, under a
- * root whose name marks it as a simulation.
+ * The certificates and revocation lists have the same structure as Intel's, under a root whose name marks it as a
+ * simulation.
  */
 import { AsnEnumeratedConverter, AsnIntegerConverter, OctetString } from "@peculiar/asn1-schema";
 import * as x509 from "@peculiar/asn1-x509";
@@ -13,10 +13,9 @@ import type { SigningKey } from "./simulated-keys.ts";
 
 export interface CertifiedKey {
   readonly key: SigningKey;
-  /** DER. */
   readonly certificate: Bytes;
   readonly name: x509.Name;
-  /** Serial number, big endian. */
+  /** Big endian. */
   readonly serial: Bytes;
 }
 
@@ -32,7 +31,7 @@ export interface SimulatedPki {
   readonly attestation: SigningKey;
 }
 
-/** The values that the machine's certificate and the TCB info must both have. */
+/** The machine's certificate and the TCB info must both have these values. */
 export const simulatedMachine = {
   fmspc: "53494d000000",
   pceId: "0000",
@@ -52,7 +51,6 @@ const p256 = new x509.AlgorithmIdentifier({
 });
 const sgx = "1.2.840.113741.1.13.1";
 
-/** `seed`: 32 bytes. */
 export function createPki(seed: Uint8Array): SimulatedPki {
   const root = certify(seed, "root", simulatedRootName, authorityExtensions(1));
   const authority = certify(seed, "authority", "SIMULATED PCK CA", authorityExtensions(0), root);
@@ -72,7 +70,7 @@ function certify(
 ): CertifiedKey {
   const key = deriveKey(seed, role);
   const name = nameOf(commonName);
-  // The serial number is positive and does not start with a zero.
+  // The serial number must be positive and must not start with a zero.
   const serial = deriveBytes(seed, `serial ${role}`, 16);
   serial[0] = ((serial[0] ?? 0) & 0x3f) | 0x40;
   const tbsCertificate = new x509.TBSCertificate({

@@ -6,7 +6,6 @@ import { tdReportLayout } from "../verify/tdx-quote.ts";
 import { writePem } from "./simulated-pki.ts";
 import type { SimulatedPki } from "./simulated-pki.ts";
 
-/** The properties of the quoting enclave, which its report and the QE identity contain. */
 export const simulatedEnclave = {
   mrsigner: sha("sha256", "simulated quoting enclave"),
   isvprodid: 2,
@@ -20,7 +19,6 @@ const teeTcbSvn = Uint8Array.of(5, 1, 5, ...new Uint8Array(13));
 export interface SimulatedTd {
   /** 64 bytes. */
   readonly reportData: Uint8Array;
-  /** 48 bytes. */
   readonly rtmr3: Uint8Array;
   /** Name that represents the measured code. Each name has its own MRTD, and therefore its own image hash. */
   readonly image: string;
@@ -28,7 +26,6 @@ export interface SimulatedTd {
   readonly version: 4 | 5;
 }
 
-/** Returns the report of the TD: 584 bytes, or 648 bytes for TDX 1.5. */
 function writeTdReport(td: SimulatedTd): Bytes {
   const fields: Readonly<Record<string, Uint8Array>> = {
     teeTcbSvn,
@@ -48,7 +45,6 @@ function writeTdReport(td: SimulatedTd): Bytes {
   return joinBytes(...report, ...trailer);
 }
 
-/** Returns the whole quote, which contains the PCK chain. */
 export function writeQuote(pki: SimulatedPki, td: SimulatedTd): Bytes {
   const report = writeTdReport(td);
   const kind = td.version === 5 ? [u16(3), u32(report.length)] : [];

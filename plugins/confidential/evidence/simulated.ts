@@ -15,18 +15,14 @@ import { writeQuote } from "./simulated-quote.ts";
 export interface SimulatedPlatform {
   /** The test root, DER in base64. A verifier's `simulatedRoots` must contain it. */
   readonly root: string;
-  /** Lower-case hex of SHA-256. */
   readonly imageHash: string;
-  /** Returns evidence for 64 bytes of report data. `now`: milliseconds since 1970. */
+  /** `reportData`: 64 bytes. `now`: milliseconds since 1970. */
   evidence(reportData: Uint8Array, now: number, state?: SimulatedState): AttestationEvidence;
 }
 
-/** The differences from a platform that passes all checks. */
 export interface SimulatedState extends Partial<SimulatedCollateralState> {
   readonly isDebug?: boolean;
-  /** True if the quote lacks the marker of simulations. */
   readonly isUnmarked?: boolean;
-  /** Version of the quote. Default: 4. */
   readonly version?: 4 | 5;
 }
 
@@ -34,8 +30,8 @@ const seedBytes = 32;
 const lifetimeMs = 30 * 24 * 3_600_000;
 
 /**
- * Creates a simulated platform. `seed`: 32 bytes; the same seed gives the same root. `image`: name that represents the
- * measured code; each name has its own image hash.
+ * `seed`: 32 bytes; the same seed gives the same root. `image`: represents the measured code; each name has its own
+ * image hash.
  */
 export async function createSimulatedPlatform(
   seed: Uint8Array,

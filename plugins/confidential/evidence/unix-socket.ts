@@ -1,4 +1,3 @@
-/** A JSON request to an HTTP server on a Unix socket, such as dstack's agent. */
 import { request } from "node:http";
 
 const timeoutMs = 15_000;

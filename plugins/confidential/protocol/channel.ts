@@ -13,7 +13,7 @@ export interface ChannelOptions {
   readonly keys: SessionKeys;
   /** 32 bytes: th2. */
   readonly th: Bytes;
-  /** Padding of the frames that this end sends, as requested in `hello`. */
+  /** Padding of the frames that this end sends. */
   readonly pad: Pad;
 }
 
@@ -25,8 +25,8 @@ export interface OpenedFrame {
 /** One end of a session. After the first fault, every call returns that fault. */
 export interface Channel {
   /**
-   * Encrypts data and returns the frame to send. `isEnd`: whether it is the last frame of a request. A final always has
-   * this flag; a chunk and a cancel never have it.
+   * Returns the frame to send. `isEnd`: whether it is the last frame of a request. A final always has this flag; a
+   * chunk and a cancel never have it.
    */
   seal(type: FrameHeader["type"], rid: number, data: Uint8Array, isEnd?: boolean): Bytes | Fault;
   /** `frame`: the binary message as received; it is not kept. */

@@ -12,8 +12,8 @@ export function utf8(text: string): Bytes {
 }
 
 /**
- * Returns the canonical bytes (RFC 8785) of a value that JSON.parse could return, so that the signed bytes can be
- * recreated. Undefined if the value has no canonical form.
+ * Returns the canonical bytes (RFC 8785) of a value that JSON.parse could return. Undefined if it has no canonical
+ * form.
  */
 export function canonicalBytes(value: unknown): Bytes | undefined {
   const text = canonicalJson(value);
@@ -33,7 +33,6 @@ export function lengthPrefixed(bytes: Uint8Array): Bytes {
   return prefixed;
 }
 
-/** Writes an unsigned integer of four bytes in big endian. */
 export function writeU32(target: Uint8Array, at: number, value: number): void {
   target[at] = value >>> 24;
   target[at + 1] = (value >>> 16) & 0xff;
@@ -41,13 +40,12 @@ export function writeU32(target: Uint8Array, at: number, value: number): void {
   target[at + 3] = value & 0xff;
 }
 
-/** Reads an unsigned integer of four bytes in big endian. Bytes after the end count as 0. */
+/** Bytes after the end count as 0. */
 export function readU32(bytes: Uint8Array, at: number): number {
   const low = ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0);
   return (bytes[at] ?? 0) * 0x1000000 + low;
 }
 
-/** Encodes bytes as base64url without padding. */
 export function toBase64Url(bytes: Uint8Array): string {
   return toBase64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
@@ -68,7 +66,7 @@ export function readBytes(value: unknown, length: number): Bytes | undefined {
   return fromBase64Url(value);
 }
 
-/** Returns true if the value is a digest in the form of the protocol: `sha256:` and the lower-case hex of 32 bytes. */
+/** Accepts `sha256:` and the lower-case hex of 32 bytes. */
 export function isDigestName(value: unknown): value is string {
   return typeof value === "string" && /^sha256:[0-9a-f]{64}$/.test(value);
 }

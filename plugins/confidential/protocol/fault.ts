@@ -1,6 +1,4 @@
-/** Failures of a session as values: the protocol's error codes and their WebSocket close codes. */
-
-/** The WebSocket close code that follows the error frame with each code (confidential-stream.md, 5). */
+/** The WebSocket close code that follows the error frame (confidential-stream.md, 5). */
 export const closeCodes = {
   BAD_FRAME: 4400,
   UNAUTHORIZED: 4401,

@@ -1,7 +1,6 @@
 /**
- * Watches the frames of one session. It checks that sequence numbers have no gaps, that only one request is open at a
- * time, that requests end with END, and that the session's limits hold. It also computes the digests that a report must
- * repeat. Client, relay and enclave watch the same frames and reach the same result. A watch does not decrypt.
+ * Checks the order and the limits of one session's frames, and computes the digests that a report must repeat. Client,
+ * relay and enclave watch the same frames and reach the same result. A watch does not decrypt.
  */
 import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
@@ -12,7 +11,6 @@ import { maxFrames, maxPlaintextBytes, maxRequestBytes, maxRequests } from "./li
 import type { IncrementalHash } from "./suite.ts";
 import { toHex } from "../verify/binary-text.ts";
 
-/** The frames that were sent for one request. */
 export interface WatchedExchange {
   readonly rid: number;
   /** SHA-256 of the request frames in lower-case hex. */
@@ -28,26 +26,21 @@ export interface WatchedExchange {
 
 export interface FrameWatch {
   /**
-   * Reads, admits and records a frame as it was received. A relay needs no other method. After a fault, every frame in
-   * that direction is refused. The other direction continues, because the enclave must still send a report for the
-   * request that the client's fault has ended.
+   * Admits and records a frame as it was received. A relay needs no other method. After a fault, every frame in that
+   * direction is refused. The other direction continues, because the enclave must still send a report for the request
+   * that the client's fault has ended.
    */
   observe(direction: Direction, frame: Uint8Array): FrameHeader | Fault;
   /** Checks whether a frame may come next, and counts it if so. `length`: size of the whole frame. */
   admit(direction: Direction, header: FrameHeader, length: number): Fault | undefined;
-  /** Adds an admitted frame to the digests. */
   record(header: FrameHeader, frame: Uint8Array): void;
-  /** Ends the session for a reason that the caller has found. Later frames are refused. Returns the first reason. */
+  /** Ends the session for a reason that the caller has found. Returns the first reason. */
   fail(reason: Fault): Fault;
   nextSeq(direction: Direction): number;
-  /** Returns the id of the newest request. 0 before the first request. */
+  /** The id of the newest request. 0 before the first one. */
   rid(): number;
-  /** Returns true if a request has started and its final has not been seen. */
   isOpen(): boolean;
-  /**
-   * Removes and returns the watched frames of a request, for its report. Undefined if the request never started or has
-   * already been taken.
-   */
+  /** Removes and returns the frames of a request. Undefined if it never started or has already been taken. */
   take(rid: number): WatchedExchange | undefined;
 }
 
@@ -56,7 +49,6 @@ interface DirectionState {
   plaintextBytes: number;
 }
 
-/** A request and its response. */
 interface Exchange {
   readonly rid: number;
   readonly requestHash: IncrementalHash;
@@ -75,7 +67,6 @@ const responseLabel = label("cstream/1 s2c stream");
 /** Maximum size of the length prefix and padding of a frame, which a relay cannot see. */
 const maxFramePadding = 1028;
 
-/** `newHash`: SHA-256. */
 export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
   const directions: Readonly<Record<Direction, DirectionState>> = {
     c2s: { seq: 0, plaintextBytes: 0 },
@@ -88,7 +79,6 @@ export function createFrameWatch(newHash: () => IncrementalHash): FrameWatch {
   let current: Exchange | undefined;
   let newest = 0;
   let broken: Fault | undefined;
-  /** The first fault that `observe` found in each direction. */
   const refused: Partial<Record<Direction, Fault>> = {};
 
   function begin(rid: number): Exchange | Fault {

@@ -1,6 +1,6 @@
 /**
- * The layout of binary frames: the header of 16 bytes, which is readable by everyone but protected against changes, and
- * the plaintext with its padding. The order of frames is checked in frame-watch.ts.
+ * The layout of binary frames: the header of 16 bytes, readable by everyone but protected against changes, and the
+ * plaintext with its padding.
  */
 import { fault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
@@ -20,11 +20,9 @@ export interface FrameHeader {
 }
 
 export const headerBytes = 16;
-/** Size of the tag of AES-256-GCM. */
 export const tagBytes = 16;
 const prefixBytes = 4;
 const minFrameBytes = headerBytes + prefixBytes + tagBytes;
-/** Size of the longest plaintext, padded to a multiple of 1024. */
 const maxPaddedBytes = paddedLength(maxFrameDataBytes, 1024);
 export const maxFrameBytes = headerBytes + maxPaddedBytes + tagBytes;
 
@@ -49,7 +47,7 @@ function directionOf(type: FrameType): Direction {
   return type === "request" || type === "cancel" ? "c2s" : "s2c";
 }
 
-/** Reads the header of a frame. `frame`: the whole frame. `direction`: the direction in which it was received. */
+/** `frame`: the whole frame. `direction`: the direction in which it was received. */
 export function readHeader(frame: Uint8Array, direction: Direction): FrameHeader | Fault {
   if (frame.length < minFrameBytes) return fault("BAD_FRAME", "the frame is too short");
   if (frame.length > maxFrameBytes) return fault("LIMIT_EXCEEDED", "the frame is too long");
@@ -82,7 +80,7 @@ export function writeHeader(target: Uint8Array, header: FrameHeader): void {
   writeU32(target, 12, header.seq);
 }
 
-/** Writes the 12 bytes of the nonce: the direction's iv, whose end is XORed with the sequence number. */
+/** Writes the nonce of 12 bytes: the direction's iv, whose end is XORed with the sequence number. */
 export function writeNonce(target: Uint8Array, iv: Uint8Array, seq: number): void {
   target.set(iv);
   for (let byte = 0; byte < 4; byte++) {
@@ -90,10 +88,7 @@ export function writeNonce(target: Uint8Array, iv: Uint8Array, seq: number): voi
   }
 }
 
-/**
- * Returns the size of the plaintext for a number of data bytes: with the length prefix, rounded up to a multiple of
- * `pad` (not rounded if `pad` is 0).
- */
+/** Size of the plaintext with its length prefix, rounded up to a multiple of `pad` (not rounded if `pad` is 0). */
 export function paddedLength(dataBytes: number, pad: number): number {
   const bytes = prefixBytes + dataBytes;
   return pad === 0 ? bytes : Math.ceil(bytes / pad) * pad;
@@ -107,8 +102,8 @@ export function writePadded(target: Uint8Array, data: Uint8Array): void {
 }
 
 /**
- * Returns the data of a plaintext as a view. More padding than was requested is accepted, since it hides more. Padding
- * that contains anything but zeros is refused.
+ * Returns a view. More padding than was requested is accepted, since it hides more. Padding that contains anything but
+ * zeros is refused.
  */
 export function unpadData(plaintext: Uint8Array): Uint8Array | Fault {
   const length = readU32(plaintext, 0);

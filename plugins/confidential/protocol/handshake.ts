@@ -1,6 +1,6 @@
 /**
- * The handshake: the bytes that both ends hash and sign, and the keys that they derive (confidential-stream.md, 1.3). A
- * relay checks the same signature, but only the two ends have the keys.
+ * The bytes that both ends hash and sign, and the keys that they derive (confidential-stream.md, 1.3). A relay checks
+ * the same signature, but only the two ends have the keys.
  */
 import { fault, isFault } from "./fault.ts";
 import type { Fault } from "./fault.ts";
@@ -13,9 +13,7 @@ import { isZero, joinBytes, toHex } from "../verify/binary-text.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 export interface DirectionKeys {
-  /** 32 bytes: AES-256. */
   readonly key: Bytes;
-  /** 12 bytes, which are combined with the sequence number. */
   readonly iv: Bytes;
 }
 
@@ -26,9 +24,7 @@ export interface SessionKeys {
   readonly exporter: Bytes;
 }
 
-/**
- * An enclave's answer in a handshake whose signature and keyset have been checked. Its evidence has not been checked.
- */
+/** An answer whose signature and keyset have been checked. Its evidence has not been checked. */
 export interface Attested {
   readonly core: Core;
   readonly keyset: Keyset;
@@ -38,7 +34,7 @@ export interface Attested {
   readonly th: Bytes;
 }
 
-/** The values that a client expects. `now`: seconds since 1970. */
+/** `now`: seconds since 1970. */
 export interface HandshakeExpectation {
   readonly net: string;
   readonly role: Role;
@@ -46,15 +42,14 @@ export interface HandshakeExpectation {
 }
 
 export interface HandshakeAnswer {
-  /** The bytes of `core`. Exactly these must be sent, because they are signed. */
+  /** Exactly these bytes must be sent, because they are signed. */
   readonly core: Bytes;
-  /** 64 bytes. */
   readonly sig: Bytes;
   readonly th: Bytes;
   readonly keys: SessionKeys;
 }
 
-/** An enclave's part of a handshake. `keyset`: the exact bytes that its evidence binds. `session`: 16 random bytes. */
+/** `keyset`: the exact bytes that the evidence binds. `session`: 16 random bytes. */
 export interface AnsweringEnclave {
   readonly keyset: Bytes;
   readonly signer: Signer;
@@ -62,7 +57,7 @@ export interface AnsweringEnclave {
   readonly upstream?: string;
 }
 
-/** Creates the enclave's answer. `helloBytes`: the frame as received, from which `hello` was read. */
+/** `helloBytes`: the frame as received, from which `hello` was read. */
 export async function answerHello(
   suite: Suite,
   helloBytes: Uint8Array,
@@ -84,7 +79,6 @@ export async function answerHello(
   return isFault(keys) ? keys : { core, sig, th, keys };
 }
 
-/** Checks an enclave's answer: signature, keyset, network, role and age. */
 export async function readAnswer(
   suite: Suite,
   helloBytes: Uint8Array,
@@ -106,7 +100,7 @@ export async function readAnswer(
   return { core, keyset, keysetDigest: await digestName(suite, core.keyset), th };
 }
 
-/** Derives the client's keys, after `readAnswer`. `ephemeral`: the key pair whose public key was sent in `hello`. */
+/** `ephemeral`: the key pair whose public key was sent in `hello`. */
 export async function clientKeys(
   suite: Suite,
   ephemeral: Ephemeral,
@@ -142,7 +136,7 @@ export async function sessionKeys(suite: Suite, th: Bytes, ikm: Bytes): Promise<
   return { c2s: { key: c2sKey, iv: c2sIv }, s2c: { key: s2cKey, iv: s2cIv }, exporter };
 }
 
-/** Returns the bytes whose SHA-256 is th1. */
+/** The bytes whose SHA-256 is th1. */
 export function transcript(helloBytes: Uint8Array, coreBytes: Uint8Array): Bytes {
   return joinBytes(
     label("cstream/1 transcript"),
@@ -151,12 +145,10 @@ export function transcript(helloBytes: Uint8Array, coreBytes: Uint8Array): Bytes
   );
 }
 
-/** Returns the bytes that the enclave's handshake key signs. */
 export function handshakeMessage(th1: Uint8Array): Bytes {
   return joinBytes(label("cstream/1 handshake"), th1);
 }
 
-/** Returns the digest of the bytes as `sha256:<hex>`. */
 export async function digestName(suite: Suite, bytes: Bytes): Promise<string> {
   return `sha256:${toHex(await suite.sha256(bytes))}`;
 }

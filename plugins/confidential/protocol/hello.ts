@@ -8,7 +8,7 @@ import { isCount, readJsonObject } from "./strict-json.ts";
 import type { JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
-/** The only cipher suite. A client names one suite; nothing is negotiated. */
+/** The only cipher suite: nothing is negotiated. */
 const suiteName = "x25519-hkdf-sha256-aes256gcm";
 export const clientSubprotocol = "confidential.v1";
 export const workerSubprotocol = "cstream.worker.v1";
@@ -19,19 +19,16 @@ export type Role = "worker" | "gateway";
 export interface Hello {
   readonly network: string;
   readonly model: string;
-  /** Maximum number of completion tokens of each request. */
   readonly maxOutputTokens: number;
   /** Highest price coefficient that the client accepts. 1000 is a factor of 1. */
   readonly maxCoefficient: number | undefined;
   readonly termination: Role;
   /** 32 bytes: the client's X25519 key. */
   readonly epk: Bytes;
-  /** 32 bytes. */
   readonly nonce: Bytes;
   readonly pad: Pad;
   /** `known`: evidence whose digest is in `known` need not be sent. */
   readonly evidence: "full" | "known";
-  /** `sha256:<hex>` of each evidence that the client has. */
   readonly known: readonly string[];
   /** `quote`: the evidence must contain a new quote that binds the nonce. */
   readonly freshness: "cached" | "quote";
@@ -42,8 +39,8 @@ const maxNameLength = 256;
 const maxKnown = 64;
 
 /**
- * Reads a `hello`. `bytes`: the text frame as received. Unknown members are ignored. The defaults of `pad`, `evidence`
- * and `freshness` are 256, `full` and `cached`.
+ * `bytes`: the text frame as received. Unknown members are ignored. The defaults of `pad`, `evidence` and `freshness`
+ * are 256, `full` and `cached`.
  */
 export function readHello(bytes: Uint8Array): Hello | Fault {
   const object = readJsonObject(bytes, maxHelloBytes);
@@ -92,7 +89,7 @@ function readMembers(object: JsonObject): Hello | Fault {
   };
 }
 
-/** Returns the bytes of a `hello`. Exactly these must be sent, because the handshake hashes them. */
+/** Exactly these bytes must be sent, because the handshake hashes them. */
 export function writeHello(hello: Hello): Bytes {
   const { maxCoefficient, idempotencyKey } = hello;
   const members = {
@@ -119,7 +116,7 @@ function bad(member: string): Fault {
   return fault("BAD_FRAME", `hello: ${member} is missing or not valid`);
 }
 
-/** Returns true if the value is a valid name. It must be well-formed, because reports repeat it. */
+/** A name must be well-formed, because reports repeat it. */
 function isName(value: unknown): value is string {
   if (typeof value !== "string" || value.length === 0) return false;
   return value.length <= maxNameLength && value.isWellFormed();

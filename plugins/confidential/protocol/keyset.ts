@@ -1,6 +1,6 @@
 /**
- * The keyset, which contains the public keys that an enclave created and its evidence attests; and `core`, which
- * contains the keyset and the enclave's part of one handshake.
+ * The keyset: the public keys that an enclave created and its evidence attests. `core`: the keyset and the enclave's
+ * part of one handshake.
  */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { fault } from "./fault.ts";
@@ -29,7 +29,6 @@ export interface Core {
   readonly epk: Bytes;
   /** The exact bytes that the evidence binds. */
   readonly keyset: Bytes;
-  /** The session id, 16 bytes. */
   readonly session: Bytes;
   /** `sha256:<hex>` of the evidence of the upstream of a gateway's enclave. */
   readonly upstream?: string;
@@ -61,7 +60,7 @@ export function readKeyset(bytes: Uint8Array): Keyset | Fault {
   return { hs, ur, net, role, notAfter, models };
 }
 
-/** Returns the reason why a keyset must not be used for a session. `now`: seconds since 1970. */
+/** Returns the reason why a session must not use the keyset. `now`: seconds since 1970. */
 export function keysetFault(
   keyset: Keyset,
   expected: { readonly net: string; readonly role: Role; readonly now: number },

@@ -1,7 +1,4 @@
-/**
- * Limits of one session of the encrypted stream (confidential-stream.md, 1.3 and 5). Times are in seconds or
- * milliseconds, as their names say.
- */
+/** Limits of one session of the encrypted stream (confidential-stream.md, 1.3 and 5). */
 
 /** Maximum duration of a session. It also ends at its keyset's `not_after`. */
 export const maxSessionMs = 3_600_000;
@@ -10,10 +7,7 @@ export const idleMs = 120_000;
 /** Maximum time from the upgrade to a verified handshake. */
 export const handshakeMs = 10_000;
 
-/**
- * Maximum time from a request's first frame to its last. Until then, the request uses memory for which no credit is
- * charged or reserved.
- */
+/** Maximum time from a request's first frame to its last. Until then, no credit is reserved for its memory. */
 export const requestMs = 60_000;
 
 /** The highest `rid`. Requests are numbered from 1 without gaps. */
@@ -28,23 +22,22 @@ export const maxFrameDataBytes = 65_536;
 /** Maximum number of data bytes in all frames of one request. */
 export const maxRequestBytes = 8 * 1024 * 1024;
 /**
- * Number of data bytes that a sender puts into one frame of a long request. It is well below the limit, whether or not
- * the peer counts the length prefix.
+ * A sender puts this many data bytes into one frame of a long request. It is well below the limit, whether or not the
+ * peer counts the length prefix.
  */
 export const requestPieceBytes = 32_768;
 
-/** The values of `pad` in `hello`: requests and responses are padded to a multiple of this number of bytes. */
+/** Requests and responses are padded to a multiple of this number of bytes. */
 export const pads = [0, 256, 1024] as const;
 export type Pad = (typeof pads)[number];
 export const defaultPad: Pad = 256;
 
-/** Maximum size of `hello` as received. */
 export const maxHelloBytes = 16_384;
-/** Maximum size of any other text frame. */
+/** Maximum size of a text frame other than `hello`. */
 export const maxTextBytes = 1_048_576;
 /**
- * Maximum size of an enclave's answer to `hello`, for a gateway. Evidence has 5 to 40 KB, and more with an event log and
- * the evidence of GPUs. Any host of a worker can lengthen it, and reading 1 MiB takes a tenth of a second.
+ * Maximum size of an enclave's answer to `hello`, for a gateway. Evidence has 5 to 40 KB, and more with an event log
+ * and the evidence of GPUs. Any host of a worker can lengthen it, and reading 1 MiB takes a tenth of a second.
  */
 export const maxAttestationBytes = 262_144;
 
@@ -53,8 +46,8 @@ export const maxKeysetSeconds = 3600;
 /** Validity of new keysets. It is five minutes shorter, for clients whose clocks are slow. */
 export const keysetSeconds = 3300;
 /**
- * Maximum number by which the prompt tokens of a report may exceed the bytes of the request. A token of text has at
- * least one byte, but the model's template, and an image to which the request only refers, add tokens.
+ * Maximum number by which a report's prompt tokens may exceed the bytes of the request. A token of text has at least
+ * one byte, but the model's template, and an image to which the request only refers, add tokens.
  */
 export const maxUnseenTokens = 16_384;
 /** Maximum difference between a report's `iat` and the verifier's clock, in either direction. */

@@ -1,7 +1,4 @@
-/**
- * The encrypted channel, implemented synchronously with node:crypto: AES-256-GCM, which authenticates the 16 bytes of
- * the header and th2 with each frame.
- */
+/** The encrypted channel with node:crypto: AES-256-GCM, which authenticates the header and th2 with each frame. */
 import { createCipheriv, createDecipheriv } from "node:crypto";
 import { createDataRules, receivesFrom, sendsTo } from "./channel.ts";
 import type { Channel, ChannelOptions } from "./channel.ts";
@@ -68,7 +65,6 @@ export function createNodeChannel({ end, keys, th, pad }: ChannelOptions): Chann
   };
 }
 
-/** AES-256-GCM for one direction, with the nonce and the authenticated data of each frame. */
 interface FrameCipher {
   seal(header: FrameHeader, plaintext: Uint8Array): Bytes;
   /** Undefined if the peer did not encrypt exactly this frame. */

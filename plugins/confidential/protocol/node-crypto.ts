@@ -1,4 +1,3 @@
-/** The protocol's cryptography, implemented with node:crypto for the gateway and the worker. */
 import {
   createHash,
   createHmac,
@@ -37,13 +36,11 @@ export function signerFrom(seed: Uint8Array): Signer {
 /** The bytes of PKCS #8 before the seed (RFC 8410 section 7). */
 const ed25519Header = Buffer.from("302e020100300506032b657004220420", "hex");
 
-/** `privateKey`: an Ed25519 key. */
 export function signerOf(privateKey: KeyObject): Signer {
   const publicKey = rawPublic(createPublicKey(privateKey));
   return { publicKey, sign: (message) => sign(null, message, privateKey) };
 }
 
-/** Creates an X25519 key in memory. */
 function createEphemeral(): Ephemeral {
   const { privateKey, publicKey } = generateKeyPairSync("x25519");
   return {
@@ -79,7 +76,7 @@ function verifySignature(publicKey: Bytes, message: Bytes, signature: Bytes): bo
   }
 }
 
-/** Imports a public key. `bytes`: 32 bytes. The detour through JWK is the fastest import in Node 24. */
+/** `bytes`: 32 bytes. The detour through JWK is the fastest import in Node 24. */
 function keyFrom(bytes: Uint8Array, curve: "X25519" | "Ed25519"): KeyObject {
   const x = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64url");
   return createPublicKey({ key: { kty: "OKP", crv: curve, x }, format: "jwk" });

@@ -48,7 +48,6 @@ export interface EnclavePolicy {
   readonly sev_snp?: SevSnpMember;
 }
 
-/** The document as it is served. */
 export interface PolicyDocument {
   /** base64url of the exact bytes that are signed, likewise `sig` (64 bytes) and `key` (32 bytes). */
   readonly policy: string;
@@ -56,7 +55,6 @@ export interface PolicyDocument {
   readonly key: string;
 }
 
-/** The values that the reader of a document already knows. */
 export interface PolicyExpectation {
   /** 32 bytes: the pinned Ed25519 key. */
   readonly key: Bytes;
@@ -70,10 +68,7 @@ const maxPolicyBytes = 262_144;
 /** Maximum time by which a client's clock may be slow. */
 const maxAheadMs = 300_000;
 
-/**
- * Checks a policy that an operator wrote. `value`: parsed YAML or JSON. Returns a message that begins with the member
- * if the policy is not valid.
- */
+/** `value`: parsed YAML or JSON. Returns a message that begins with the member if the policy is not valid. */
 export function readPolicy(value: unknown): ConfidentialPolicy | string {
   if (!isObject(value)) return "the policy is not an object";
   const unknown = unknownMember(value, ["v", "serial", "issued_at", "expires_at", "networks"]);
@@ -143,7 +138,6 @@ export function writePolicy(policy: ConfidentialPolicy): Bytes | undefined {
   return canonicalBytes(policy);
 }
 
-/** Signs the bytes of `writePolicy`. */
 export async function signPolicy(bytes: Uint8Array, signer: Signer): Promise<PolicyDocument> {
   const sig = await signer.sign(policyMessage(bytes));
   return {
@@ -153,10 +147,7 @@ export async function signPolicy(bytes: Uint8Array, signer: Signer): Promise<Pol
   };
 }
 
-/**
- * Verifies a policy document strictly. `document`: parsed JSON. Returns the policy, or a message with the reason for
- * the refusal.
- */
+/** `document`: parsed JSON. Returns the policy, or a message with the reason for the refusal. */
 export async function readPolicyDocument(
   suite: Suite,
   document: unknown,
@@ -193,7 +184,7 @@ function policyMessage(bytes: Uint8Array): Bytes {
   return joinBytes(label("cstream/1 policy"), bytes);
 }
 
-/** Returns a message about the first unknown member. It could be a restriction, so it must not be ignored. */
+/** An unknown member could be a restriction, so it must not be ignored. */
 function unknownMember(object: JsonObject, known: readonly string[]): string | undefined {
   const name = Object.keys(object).find((each) => !known.includes(each));
   return name === undefined ? undefined : `${name}: is not known`;

@@ -9,20 +9,16 @@ import type { Bytes } from "../verify/binary-text.ts";
 export const reportDataBytes = 64;
 
 /**
- * `CSTRM1RD`: the first bytes of the report data of sessions. A service that creates platform quotes for callers must
- * refuse report data with this prefix.
+ * The first bytes of the report data of sessions. A service that creates platform quotes for callers must refuse report
+ * data with this prefix.
  */
 const reservedPrefix = utf8("CSTRM1RD");
 
-/** Returns true if a caller's report data could be mistaken for a session's. Such report data must be refused. */
 export function isReserved(reportData: Uint8Array): boolean {
   return reservedPrefix.every((byte, at) => byte === reportData[at]);
 }
 
-/**
- * Returns the canonical bytes of the statement. `nonce`: the 32 bytes of `hello` if the quote is made for it. Undefined
- * for a cached quote.
- */
+/** `nonce`: the 32 bytes of `hello` if the quote is made for it. Undefined for a cached quote. */
 export function writeStatement(
   keysetDigest: string,
   nonce: Uint8Array | undefined,
@@ -34,7 +30,6 @@ export function writeStatement(
   return bytes;
 }
 
-/** Returns the 64 bytes that a quote for this keyset must contain. */
 export async function sessionReportData(
   suite: Suite,
   keysetDigest: string,
@@ -51,8 +46,7 @@ export async function sessionReportData(
 }
 
 /**
- * Returns the SHA-256 of the canonical evidence as `sha256:<hex>`. Undefined if it has no canonical form. `evidence`:
- * parsed JSON.
+ * Returns `sha256:<hex>` of the canonical evidence, or undefined if it has no canonical form. `evidence`: parsed JSON.
  */
 export async function evidenceDigest(suite: Suite, evidence: unknown): Promise<string | undefined> {
   const bytes = canonicalBytes(evidence);

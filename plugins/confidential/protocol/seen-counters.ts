@@ -1,17 +1,17 @@
 /**
- * The counters of the reports that have been received, per keyset. Each counter is accepted once, in any order, because
- * parallel sessions can end in any order. Counters are kept in memory while their keyset is valid.
+ * The counters of received reports, in memory while their keyset is valid. Each counter is accepted once, in any order,
+ * because parallel sessions can end in any order.
  */
 
 export interface SeenCounters {
-  /** Records a counter. Returns true if it is new. `notAfter`: end of the keyset's validity, in seconds since 1970. */
+  /** Returns true if the counter is new. `notAfter`: seconds since 1970. */
   claim(keysetDigest: string, ctr: number, notAfter: number): boolean;
   /**
-   * Returns how many counters between the lowest and the highest one of each keyset are missing. Their reports were
+   * Number of counters between the lowest and the highest one of each keyset that are missing. Their reports were
    * withheld, or another gateway that uses the same enclaves has received them.
    */
   missing(): number;
-  /** Removes the keysets that have expired. `now`: seconds since 1970. */
+  /** Removes expired keysets. `now`: seconds since 1970. */
   forget(now: number): void;
 }
 

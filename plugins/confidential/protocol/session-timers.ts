@@ -1,17 +1,13 @@
-/**
- * The timeouts of a session (confidential-stream.md, 1.3): for its handshake, without a frame, for a request to arrive,
- * and in total. The session ends itself when a handler is called.
- */
+/** The timeouts of a session (confidential-stream.md, 1.3). The session ends itself when a handler is called. */
 import type { Clock } from "sluice-gateway/plugin";
 import { handshakeMs, idleMs, maxSessionMs, requestMs } from "./limits.ts";
 
 export interface SessionTimerHandlers {
   handshakeTimeout(): void;
-  /** Called when no frame was sent or received for too long. */
   idleTimeout(): void;
   /** Returns true while silence is expected, which prevents `idleTimeout`. Missing if silence is never expected. */
   isSilenceExpected?(): boolean;
-  /** Called when a request has not arrived completely in time. Missing if `onRequestFrame` is not used. */
+  /** Missing if `onRequestFrame` is not used. */
   requestTimeout?(): void;
   sessionTimeout(): void;
 }
@@ -25,7 +21,6 @@ export class SessionTimers implements Disposable {
   #lifetime: Disposable | undefined;
   #request: Disposable | undefined;
 
-  /** Starts the timer for the handshake. */
   constructor(clock: Clock, handlers: SessionTimerHandlers) {
     this.#clock = clock;
     this.#handlers = handlers;
@@ -41,7 +36,6 @@ export class SessionTimers implements Disposable {
     this.#lifetime = this.#clock.after(Math.max(0, ms), () => this.#handlers.sessionTimeout());
   }
 
-  /** Call for each frame that was sent or received. */
   onFrame(): void {
     this.#lastFrameAt = this.#clock.monotonic();
   }

@@ -6,13 +6,10 @@ import type { SnpMinimums, SnpPolicy, SnpTcb } from "../verify/policy.ts";
 export interface SevSnpMember {
   /** Minimum TCB per product, with at least one part each. `any` disables the check. */
   readonly min_tcb: SnpMinimums | "any";
-  /** `false` disables the check. */
   readonly require_crl: boolean;
 }
 
-/**
- * Reads the member from parsed JSON or YAML. Returns a message that begins with the member's path if it is not valid.
- */
+/** `value`: parsed JSON or YAML. Returns a message that begins with the member's path if it is not valid. */
 export function readSevSnp(value: unknown): SevSnpMember | string {
   if (!isObject(value)) return "sev_snp: must be an object";
   const unknown = Object.keys(value).find((name) => !["min_tcb", "require_crl"].includes(name));
@@ -49,7 +46,6 @@ function readMinimum(value: unknown): Partial<SnpTcb> | string {
   return minimum;
 }
 
-/** Converts the conditions to the form that the verifier uses. */
 export function snpPolicyOf({ min_tcb, require_crl }: SevSnpMember): SnpPolicy {
   return { minTcb: min_tcb, requireCrl: require_crl };
 }

@@ -1,8 +1,7 @@
 /**
- * Reads untrusted JSON so that every other reader sees the same value in it. The text must be UTF-8 without a byte
- * order mark, and an object must not have duplicate names (JSON.parse keeps the last one, other readers keep the
- * first). The depth and the number of parts are limited before anything is built from the text (decisions.md section
- * 13).
+ * Reads untrusted JSON so that every other reader sees the same value in it: UTF-8 without a byte order mark, and no
+ * duplicate names (JSON.parse keeps the last one, other readers keep the first). The depth and the number of parts are
+ * limited before anything is built from the text (decisions.md section 13).
  */
 import {
   isObject,
@@ -16,7 +15,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Returns the object that the bytes contain. Undefined for any other value, and for text that is not strict JSON. */
+/** Undefined for anything other than an object, and for text that is not strict JSON. */
 export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject | undefined {
   if (bytes.length > maxBytes) return undefined;
   try {
@@ -25,7 +24,6 @@ export function readJsonObject(bytes: Uint8Array, maxBytes: number): JsonObject 
     const value = parseBoundedJson(text);
     return isObject(value) ? value : undefined;
   } catch {
-    // The bytes are not UTF-8 or not JSON.
     return undefined;
   }
 }

@@ -1,17 +1,14 @@
 /**
- * The interface of the protocol's cryptography. It has two implementations: node:crypto returns values, and WebCrypto
- * returns promises. Both hash, sign and derive the same bytes.
+ * The protocol's cryptography. It has two implementations: node:crypto returns values, and WebCrypto returns promises.
  */
 import type { Bytes } from "../verify/binary-text.ts";
 
 type Awaitable<Value> = Value | Promise<Value>;
 
 export interface Suite {
-  /** Returns 32 bytes. */
   sha256(bytes: Bytes): Awaitable<Bytes>;
   /** RFC 5869 with SHA-256. Returns one output of at most 32 bytes for each name. */
   hkdf(salt: Bytes, ikm: Bytes, outputs: readonly KeyOutput[]): Awaitable<readonly Bytes[]>;
-  /** Creates an X25519 key for one session. */
   createEphemeral(): Awaitable<Ephemeral>;
   /** Verifies an Ed25519 signature. Returns false if the key or the signature is malformed. */
   verify(publicKey: Bytes, message: Bytes, signature: Bytes): Awaitable<boolean>;
@@ -32,11 +29,10 @@ export interface Ephemeral {
   agree(peer: Bytes): Awaitable<Bytes | undefined>;
 }
 
-/** An Ed25519 key for signing. */
 export interface Signer {
   /** 32 bytes. */
   readonly publicKey: Bytes;
-  /** Returns the signature, 64 bytes. */
+  /** Returns 64 bytes. */
   sign(message: Bytes): Awaitable<Bytes>;
 }
 

@@ -1,6 +1,3 @@
-/**
- * Reads and writes the text frames after `hello`. `errorFrame` in fault.ts writes the `error` frame.
- */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { fault, isStreamCode } from "./fault.ts";
 import type { Fault, StreamCode } from "./fault.ts";
@@ -15,7 +12,6 @@ export interface AttestationFrame {
   readonly kind: "attestation";
   /** The exact bytes that are signed. */
   readonly core: Bytes;
-  /** 64 bytes. */
   readonly sig: Bytes;
   /** Parsed JSON that has not been checked. Undefined if only its digest was sent. */
   readonly evidence: unknown;
@@ -29,9 +25,7 @@ export interface AttestationFrame {
 export interface ReportFrame {
   readonly kind: "report";
   readonly rid: number;
-  /** The exact bytes that are signed. */
   readonly report: Bytes;
-  /** 64 bytes. */
   readonly sig: Bytes;
 }
 
@@ -45,7 +39,6 @@ export interface DoneFrame {
   /** Undefined if the gateway has no report. */
   readonly report: Bytes | undefined;
   readonly sig: Bytes | undefined;
-  /** Parsed JSON that has not been checked. */
   readonly pricing: unknown;
 }
 
@@ -58,7 +51,6 @@ export interface ErrorFrame {
 
 export type TextFrame = AttestationFrame | ReportFrame | DoneFrame | ErrorFrame;
 
-/** An unknown or malformed frame is a fault. `bytes`: the frame as received. */
 export function readTextFrame(bytes: Uint8Array): TextFrame | Fault {
   const object = readJsonObject(bytes, maxTextBytes);
   const type = object?.["type"];
@@ -127,7 +119,6 @@ function readText(value: unknown): Bytes | undefined {
   return typeof value === "string" ? fromBase64Url(value) : undefined;
 }
 
-/** OpenAI's `usage`. */
 export interface OpenAiUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -136,7 +127,6 @@ export interface OpenAiUsage {
   readonly completion_tokens_details: { readonly reasoning_tokens: number };
 }
 
-/** Converts the tokens of a report to those that a price is for. */
 export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens): {
   readonly promptTokens: number;
   readonly completionTokens: number;
@@ -151,7 +141,6 @@ export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens
   };
 }
 
-/** Converts the tokens of a report to OpenAI's `usage`. */
 export function usageOf(tokens: ReportTokens): OpenAiUsage {
   const { prompt, completion, cached, reasoning } = tokens;
   return {
@@ -163,7 +152,6 @@ export function usageOf(tokens: ReportTokens): OpenAiUsage {
   };
 }
 
-/** Writes the enclave's answer to `hello`. `evidence`: the evidence as JSON, or its digest if the client has it. */
 export function writeAttestation(
   core: Uint8Array,
   sig: Uint8Array,
@@ -174,21 +162,20 @@ export function writeAttestation(
 }
 
 /**
- * Writes the frame with which the gateway cancels an answer whose client has disconnected. The worker ends the answer
- * and reports the tokens produced so far. The frame is not signed, because a relay can end a session anyway.
+ * With this frame, the gateway cancels an answer whose client has disconnected. The worker ends the answer and reports
+ * the tokens produced so far. The frame is not signed, because a relay can end a session anyway.
  */
 export function writeCancelFrame(rid: number): string {
   return JSON.stringify({ type: "cancel", rid });
 }
 
-/** Returns the id of the request to cancel. Undefined for any other frame. `bytes`: the frame as received. */
+/** Returns the id of the request to cancel. Undefined for any other frame. */
 export function readCancelFrame(bytes: Uint8Array): number | undefined {
   const object = readJsonObject(bytes, maxTextBytes);
   const rid = object?.["rid"];
   return object?.["type"] === "cancel" && isCount(rid) ? rid : undefined;
 }
 
-/** Writes the report frame, which the worker sends to the gateway. */
 export function writeReportFrame(rid: number, report: Uint8Array, sig: Uint8Array): string {
   const signed = { report: toBase64Url(report), sig: toBase64Url(sig) };
   return JSON.stringify({ type: "report", rid, ...signed });

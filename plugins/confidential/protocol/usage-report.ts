@@ -9,7 +9,7 @@ import type { Bytes } from "../verify/binary-text.ts";
 
 export type Finish = "stop" | "length" | "cancel" | "error";
 
-/** Token counts. `prompt` includes the cached tokens, and `completion` includes the reasoning tokens. */
+/** `prompt` includes the cached tokens, and `completion` includes the reasoning tokens. */
 export interface ReportTokens {
   readonly prompt: number;
   readonly completion: number;
@@ -17,7 +17,6 @@ export interface ReportTokens {
   readonly reasoning: number;
 }
 
-/** The token counts in a `done` frame. */
 export interface DoneUsage extends ReportTokens {
   readonly total: number;
 }
@@ -25,12 +24,11 @@ export interface DoneUsage extends ReportTokens {
 export interface UsageReport {
   /** 1000 is a factor of 1. */
   readonly coefficient: number;
-  /** The number of the report among all reports of the keyset. */
+  /** Number of the report among all reports of the keyset. */
   readonly ctr: number;
   readonly finish: Finish;
   /** Seconds since 1970. */
   readonly iat: number;
-  /** `sha256:<hex>`. */
   readonly keyset: string;
   readonly model: string;
   readonly net: string;
@@ -55,14 +53,10 @@ export function writeReport(report: UsageReport): Bytes | undefined {
   return canonicalBytes({ ...members, req_digest: reqDigest, res_digest: resDigest, typ: type });
 }
 
-/** Returns the bytes that the report key signs. */
 export function reportMessage(reportBytes: Uint8Array): Bytes {
   return joinBytes(label("cstream/1 usage"), reportBytes);
 }
 
-/**
- * Reads a report strictly. Undefined for a duplicate name, a different `typ`, or a member that is missing or invalid.
- */
 export function readReport(bytes: Uint8Array): UsageReport | undefined {
   const object = readJsonObject(bytes, maxReportBytes);
   if (object?.["typ"] !== type) return undefined;

@@ -1,6 +1,6 @@
 /**
  * Verifies usage reports: every check of confidential-stream.md, 2, in its order. Gateway and client each reach their
- * own verdict from the frames of the session that they have seen.
+ * own verdict from the frames that they have seen.
  */
 import type { WatchedExchange } from "./frame-watch.ts";
 import type { Attested } from "./handshake.ts";
@@ -34,36 +34,27 @@ export interface SignedReport {
   readonly sig: Bytes;
 }
 
-/** The values that the verifier knows about the session without the report. */
 export interface ReportExpectation {
-  /**
-   * The verdict of its policy on the evidence. `simulated`: a simulation, which proves nothing even if it is allowed.
-   */
+  /** The verdict of the policy. `simulated`: a simulation, which proves nothing even if it is allowed. */
   readonly evidence: "accepted" | "simulated" | "refused";
-  /** `sha256:<hex>`. */
   readonly keysetDigest: string;
-  /** 32 bytes: the attested report key. */
   readonly reportKey: Bytes;
-  /** End of the keyset's validity, in seconds since 1970. */
+  /** Seconds since 1970, likewise `now`. */
   readonly notAfter: number;
-  /** Seconds since 1970. */
   readonly now: number;
-  /** base64url of 16 bytes. */
   readonly session: string;
-  /** 32 bytes: th2. */
   readonly th: Bytes;
-  /** The watched frames. Undefined if no frame of the request was seen. */
+  /** Undefined if no frame of the request was seen. */
   readonly exchange: WatchedExchange | undefined;
   readonly net: string;
   readonly model: string;
   readonly maxOutputTokens: number;
-  /** The usage in the `done` frame. Missing if the verifier does not read `done` frames. */
+  /** Missing if the verifier does not read `done` frames. */
   readonly usage?: DoneUsage;
-  /** Returns true if the keyset's counter is new. Called last, and only for a report that the keyset has signed. */
+  /** Returns true if the counter is new. Called last, and only for a report that the keyset has signed. */
   claimCounter(keysetDigest: string, ctr: number): boolean;
 }
 
-/** Returns the expected values that the handshake determines for all requests of a session. */
 export function sessionExpectation(
   { keyset, keysetDigest, core, th }: Attested,
   { network, model, maxOutputTokens }: Hello,
@@ -105,7 +96,6 @@ const reasons = {
 type CheckName = keyof typeof reasons;
 const names = Object.keys(reasons) as readonly CheckName[];
 
-/** `signed`: undefined if no report was received. */
 export async function verifyUsageReport(
   suite: Suite,
   signed: SignedReport | undefined,
@@ -138,10 +128,7 @@ export async function verifyUsageReport(
   return conclude(checks.list(), report);
 }
 
-/**
- * Records the checks that do not need cryptography. Returns true if the report belongs to this keyset, session and
- * request.
- */
+/** Returns true if the report belongs to this keyset, session and request. */
 function compare(
   report: UsageReport,
   own: ReportExpectation,

@@ -1,4 +1,6 @@
-/** One request over a verified session. Its answer is passed on as it is decrypted, and its bill is checked at the end. */
+/**
+ * One request over a verified session. The answer is passed on as it is decrypted, and the bill is checked at the end.
+ */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import {
   createPrice,
@@ -109,7 +111,6 @@ export class SealedAttempt implements RunningAttempt {
       this.#sessions.release(reserved);
     } catch (error) {
       void reserved.session.close();
-      // It was cancelled before it started.
       if (error === this.#cancel.signal.reason) return this.#fail({ cause: { kind: "closed" } });
       if (!(error instanceof ConfidentialError)) throw error;
       const refused = refusalOf(error);
@@ -133,7 +134,6 @@ export class SealedAttempt implements RunningAttempt {
     }
   }
 
-  /** Passes the deltas on. Returns at the end of the answer, or when it is cancelled. */
   async #forward(answer: Answer): Promise<void> {
     const { request, network } = this.#call;
     const { idleMs, answerMs } = network.config;
@@ -254,7 +254,6 @@ function failureToOpen(error: ConfidentialError): AttemptFailure {
 
 const refusals = { UNAUTHORIZED: 401, INSUFFICIENT_BALANCE: 402, RATE_LIMITED: 429 } as const;
 
-/** Returns the failure if the gateway has refused the API key, its balance or its rate. */
 function refusalOf({ code, retryAfterSeconds }: ConfidentialError): AttemptFailure | undefined {
   if (code !== "UNAUTHORIZED" && code !== "INSUFFICIENT_BALANCE" && code !== "RATE_LIMITED") {
     return undefined;

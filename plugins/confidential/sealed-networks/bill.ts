@@ -1,10 +1,8 @@
-/** Checks a price before a request is sent, and the bill after it. */
 import { isObject, stableJson } from "sluice-gateway/internal/toolkit";
 import { parseDecimal, productHalfUp } from "sluice-gateway/services";
 import type { FinalAnswer, Session } from "../client/client.ts";
 import { readOffer } from "../client/cost.ts";
 
-/** Returns the price of a token in words. `offer`: parsed JSON. */
 export function priceText(offer: unknown): string {
   if (!isObject(offer)) return "unknown";
   const { coefficient, pricePerTokenNano, classes } = offer;

@@ -1,16 +1,13 @@
-/** The models that a gateway offers over the encrypted stream, read from its list of models. */
 import type { ListedPrices, ListedWorker, NetworkStatus } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { isCount } from "../protocol/strict-json.ts";
 
 const maxModels = 10_000;
 
-/** Returns the id of the worker that stands for a model of a network of the gateway. */
 export function workerId(network: string, model: string): string {
   return JSON.stringify([network, model]);
 }
 
-/** Returns the network of the gateway that a worker stands for. */
 export function networkOf({ id }: Pick<ListedWorker, "id">): string {
   // `workerId` wrote it.
   return (JSON.parse(id) as readonly [string, string])[0];
@@ -39,7 +36,7 @@ export function readCatalogue(
   return { prices: undefined, workers: [...workers.values()] };
 }
 
-/** Reads the prices that the local list shows, too. Each bill is checked against the offer of its session instead. */
+/** These prices are for the local list. Each bill is checked against the offer of its session instead. */
 function readPrices(pricing: unknown): ListedPrices | undefined {
   const {
     prompt_cu_milli: prompt,

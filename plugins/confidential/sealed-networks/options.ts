@@ -1,11 +1,9 @@
-/** The options of networks of kind `sealed`: members `evidence` and `stream` of the section `networks`. */
 import type { GatewayInfo, Host, JsonSchema, SectionFault } from "sluice-gateway/plugin";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
 import type { ConnectOptions } from "../client/client.ts";
 import { evidencePolicies, type Options as EvidenceOptions } from "../enclave-workers/options.ts";
 import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
 
-/** The member `stream` after validation. */
 export interface StreamConfig {
   readonly network?: string;
   readonly termination?: "worker" | "gateway";
@@ -57,11 +55,9 @@ export const streamSchema: JsonSchema = {
 
 export interface SealedConfig {
   readonly stream: StreamConfig;
-  /** The conditions that evidence must meet, for `connect`. */
   readonly accepted: Partial<ConnectOptions>;
 }
 
-/** Returns the enabled networks of kind `sealed`, by name. */
 export function sealedConfigs(options: Options): Map<string, SealedConfig> {
   return new Map(
     [...evidencePolicies(options, "sealed")].map(([name, policy]) => {

@@ -1,6 +1,6 @@
 /**
- * The route to a model of a gateway, over the encrypted stream. Each session is verified before it is used, and serves
- * one request at a time. No request is sent in any other way.
+ * The route to a model of a gateway. Each session is verified before it is used, and serves one request at a time. No
+ * request is sent in any other way.
  */
 import type { Clock } from "sluice-gateway/plugin";
 import type {
@@ -65,14 +65,13 @@ const openNodeWebSocket: OpenWebSocket = ({ url, protocols, headers = {} }, refu
       : undefined;
     const message = `the gateway refused the connection with status ${status}`;
     refuse(new ConfidentialError(code, message, { retryAfterSeconds }));
-    // It emits `error` and `close`.
+    // This emits `error` and `close`.
     socket.terminate();
   });
   // It has the members of the global WebSocket that a session uses, but its types have names of their own.
   return socket as unknown as WebSocket;
 };
 
-/** Time before evidence expires at which it is checked again. */
 const renewMs = 300_000;
 /** Time for which an unused session is kept: less than the 120 s after which the other end closes it. */
 const maxIdleMs = 100_000;
@@ -85,7 +84,6 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   readonly settled = Promise.resolve();
   readonly model: string;
   readonly deps: SealedDeps;
-  /** The result of the last verification. Undefined before the first one. */
   verification: Verification | undefined;
   readonly #config: NetworkConfig;
   readonly #sealed: SealedConfig;
@@ -126,7 +124,6 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     if (isDue || verification?.failedCheck !== undefined) void this.check();
   }
 
-  /** Verifies the enclave with a new session. Never rejects. */
   check(): Promise<unknown> {
     this.#checking ??= this.#open(this.#config.maxOutputTokens)
       .then((reserved) => {
@@ -140,7 +137,6 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     return this.#checking;
   }
 
-  /** Returns an idle session, or a new one. Rejects with a ConfidentialError if a check fails. */
   async reserve(maxTokens: number | undefined): Promise<ReservedSession> {
     const wanted = Math.max(maxTokens ?? 0, this.#config.maxOutputTokens);
     this.#closeUnusable();
@@ -153,7 +149,6 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     return this.#open(wanted);
   }
 
-  /** Keeps the session for the next request, if it can have one. */
   release(reserved: ReservedSession): void {
     if (!this.#closing.signal.aborted && this.#idle.size < maxIdle && this.#isUsable(reserved)) {
       this.#idle.set(reserved, this.deps.clock.now());
@@ -208,8 +203,8 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
         throw new ConfidentialError("PRICE_ABOVE_MAX", fault, { checks });
       }
       const until = validUntil(session);
-      // A report is refused after the end of the keyset (confidential-stream.md section 3), so that an answer needs
-      // time until then.
+      // A report is refused after the end of the keyset (confidential-stream.md section 3), so an answer needs time
+      // until then.
       const usableUntil = until - Math.min(renewMs, (until - clock.now()) / 2);
       return { session, maxOutputTokens, usableUntil, verification: this.#accept(session) };
     } catch (error) {
@@ -246,7 +241,6 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   }
 }
 
-/** Returns the API key in the header `Authorization: Bearer …`. Empty if there is none. */
 function keyOf(headers: NetworkConfig["headers"]): string {
   const name = Object.keys(headers).find((each) => each.toLowerCase() === "authorization");
   const value = headers[name ?? ""] ?? "";

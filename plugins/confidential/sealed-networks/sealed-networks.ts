@@ -1,4 +1,3 @@
-/** Adds the kind `sealed` to the service `networks`, and reports what has been verified and billed. */
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import { createClientMemory } from "../client/client.ts";
 import { readCatalogue } from "./catalogue.ts";
@@ -9,11 +8,9 @@ import type { Verification } from "./verification.ts";
 
 /** Time that `verify` waits for the list of models. */
 const listMs = 8_000;
-/** Maximum number of requests that are remembered. */
 const maxRequests = 50;
 
 export interface SealedNetworks {
-  /** The last result for each model that was verified. */
   verifications(): readonly Verification[];
   /** The last requests, the newest first. */
   requests(): readonly RequestRecord[];
@@ -35,7 +32,6 @@ export function openSealedNetworks(
     () => ({
       memory: createClientMemory(),
       requests: [] as RequestRecord[],
-      /** The open routes by network and model. */
       routes: new Map<string, SealedRoute>(),
     }),
     () => undefined,

@@ -1,4 +1,3 @@
-/** The sessions of a model of a gateway, as requests use them. */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type { ClientMemory, Session } from "../client/client.ts";
 import type { Verification } from "./verification.ts";
@@ -7,7 +6,6 @@ import type { Verification } from "./verification.ts";
 export interface RequestRecord {
   /** Milliseconds since 1970. */
   readonly at: number;
-  /** URL of the gateway that has served it. */
   readonly gateway: string;
   readonly model: string;
   readonly promptTokens: number;
@@ -37,7 +35,6 @@ export interface ReservedSession {
   readonly verification: Verification;
 }
 
-/** Opens the sessions of requests. */
 export interface SealedSessions {
   readonly deps: SealedDeps;
   /** Returns an idle session, or a new one. Rejects with a ConfidentialError if it cannot be opened. */

@@ -1,9 +1,7 @@
-/** The checks of the enclave that answers for a model, for people and for programs. */
 import type { Check, ConfidentialError, Session, VerificationReport } from "../client/client.ts";
 
 /** The result of the last verification of a model's enclave. Times are in milliseconds since 1970. */
 export interface Verification {
-  /** URL of the gateway that offers the model. */
   readonly gateway: string;
   readonly network: string;
   readonly model: string;
@@ -50,7 +48,6 @@ export function verificationOf(
   };
 }
 
-/** Returns what evidence says, whether or not it is accepted. */
 export function factsOf(
   evidence: VerificationReport | undefined,
 ): Pick<Verification, "image" | "machine" | "firmware"> {
@@ -62,7 +59,6 @@ export function factsOf(
   };
 }
 
-/** Returns the time at which the session or its evidence expires, in milliseconds since 1970. */
 export function validUntil({
   expiresAt,
   evidence,
@@ -95,7 +91,6 @@ const transient: ReadonlySet<ConfidentialError["code"]> = new Set([
   "TIMEOUT",
 ]);
 
-/** Returns the value of the header `X-Sluice-Verified`: the enclave, and the checks that passed or were skipped. */
 export function verifiedHeader({ assurance, image, keyset, checks }: Verification): string {
   const names = (wanted: Check["result"]): string =>
     checks.flatMap(({ name, result }) => (result === wanted ? name : [])).join(" ");

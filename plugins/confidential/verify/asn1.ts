@@ -1,7 +1,7 @@
 /**
- * Reads ASN.1 values by their types. `@peculiar/asn1-x509` has those of RFC 5280; the few others are below. It has
- * schemas only; `@peculiar/x509` needs a polyfill of the global `Reflect`, which a library for clients must not impose.
- * Input that cannot be read returns undefined and never throws, because it comes from the party that is being verified.
+ * `@peculiar/asn1-x509` has the types of RFC 5280; the few others are below. It has schemas only; `@peculiar/x509`
+ * needs a polyfill of the global `Reflect`, which a library for clients must not impose. Input that cannot be read
+ * returns undefined and never throws, because it comes from the party that is being verified.
  */
 import {
   AsnArray,
@@ -20,8 +20,8 @@ import type { Bytes } from "./binary-text.ts";
 const berOptions = { maxDepth: 24, maxNodes: 100_000 };
 
 /**
- * Reads `der` as a value of this type. The library also accepts BER and ignores bytes that follow, so the value is
- * written again and compared. What is accepted is therefore DER, and two readers cannot see different values in it.
+ * The library also accepts BER and ignores bytes that follow, so the value is written again and compared. What is
+ * accepted is therefore DER, and two readers cannot see different values in it.
  */
 export function readAsn1<T>(der: Uint8Array, type: new () => T): T | undefined {
   try {
@@ -32,17 +32,15 @@ export function readAsn1<T>(der: Uint8Array, type: new () => T): T | undefined {
   }
 }
 
-/** Returns the DER of a value that `readAsn1` has returned, or of one of its members. */
 export function writeAsn1(value: unknown): Bytes {
   return new Uint8Array(AsnConvert.serialize(value));
 }
 
-/** Writes octets, as the library returns them, in hex. */
 export function octetsHex(octets: ArrayBuffer): string {
   return toHex(new Uint8Array(octets));
 }
 
-/** An ECDSA signature: SEQUENCE { r INTEGER, s INTEGER } (RFC 3279, 2.2.3). */
+/** SEQUENCE { r INTEGER, s INTEGER } (RFC 3279, 2.2.3). */
 export class EcdsaSignature {
   r = 0n;
   s = 0n;

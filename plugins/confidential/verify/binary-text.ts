@@ -1,7 +1,4 @@
-/**
- * Hex and base64 without `Buffer`, so that browsers can also read evidence. Reading is strict: each sequence of bytes
- * has only one accepted spelling in base64.
- */
+/** Hex and base64 without `Buffer`, so that browsers can also read evidence. */
 
 /** Bytes in an ordinary ArrayBuffer (not a shared one), as WebCrypto requires. */
 export type Bytes = Uint8Array<ArrayBuffer>;
@@ -16,7 +13,6 @@ export function fromBase64(text: string): Bytes | undefined {
   return bytes;
 }
 
-/** Writes standard base64 with padding. */
 export function toBase64(bytes: Uint8Array): string {
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
@@ -40,7 +36,6 @@ export function toHex(bytes: Uint8Array): string {
   return text;
 }
 
-/** Returns the SHA-256 in lower-case hex. */
 export async function sha256Hex(bytes: Bytes): Promise<string> {
   return toHex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
 }

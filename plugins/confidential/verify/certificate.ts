@@ -14,7 +14,6 @@ import { fromBase64, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readSigned } from "./signed.ts";
 
-/** Bytes with a signature that has not been verified yet. */
 export interface Signed {
   readonly message: Bytes;
   /** Hex of the AlgorithmIdentifier. */
@@ -96,9 +95,6 @@ function knowsCritical(extensions: ReadonlyMap<string, ReadExtension>): boolean 
   return true;
 }
 
-/**
- * Returns true if the basic constraints mark an authority and the key usage, if present, allows signing certificates.
- */
 function isAuthority(extensions: ReadonlyMap<string, ReadExtension>): boolean {
   const constraints = extensions.get(basicConstraints);
   if (constraints === undefined) return false;
@@ -123,8 +119,8 @@ function commonName(name: Name): string {
 const pemBlock = /-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=\n]+)\n-----END CERTIFICATE-----\n?/y;
 
 /**
- * Returns the certificates of a PEM text in order. Undefined if the text contains anything but such blocks and an
- * optional NUL at the end. Two different readers can therefore not see different chains.
+ * Undefined if the text contains anything but such blocks and an optional NUL at the end. Two different readers can
+ * therefore not see different chains.
  */
 export function readPem(text: string): readonly Certificate[] | undefined {
   const end = text.endsWith("\0") ? text.length - 1 : text.length;

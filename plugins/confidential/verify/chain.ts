@@ -1,4 +1,3 @@
-/** Certificate chains of fixed length up to a pinned root. */
 import { sha256Hex } from "./binary-text.ts";
 import type { Certificate } from "./certificate.ts";
 import { isSignedBy } from "./signature.ts";
@@ -7,9 +6,8 @@ import { isSignedBy } from "./signature.ts";
 export type TrustAnchors = ReadonlySet<string>;
 
 /**
- * Returns the reason why `chain` is not trusted at `now` (milliseconds since 1970). Undefined if it is trusted.
- * `chain`: from the leaf to the root, which must be present. `length`: the exact length of the chain, which prevents a
- * key of one role from being used in another role.
+ * Returns the reason why `chain` is not trusted at `now` (milliseconds since 1970). `chain`: from the leaf to the root,
+ * which must be present. `length`: exact, which prevents a key of one role from being used in another role.
  */
 export async function chainFault(
   chain: readonly Certificate[],

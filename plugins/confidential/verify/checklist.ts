@@ -2,20 +2,14 @@
 import type { Check } from "./report.ts";
 
 export interface Checklist<Name extends string> {
-  /**
-   * Records a result and returns true if the check passed. `fault`: the reason for a failure; undefined if the check
-   * passed. A check that has failed stays failed.
-   */
+  /** Returns true if the check passed. `fault`: the reason for a failure. A check that has failed stays failed. */
   record(name: Name, fault: string | undefined): boolean;
-  /** Records that the policy does not require the check. */
   skip(name: Name, why: string): void;
-  /** Returns true if every check passed or was skipped by the policy. */
   hasPassed(): boolean;
-  /** Returns all checks in the order of the names. */
   list(): readonly Check[];
 }
 
-/** `names`: names of all checks, in the order in which reports list them. */
+/** `names`: in the order in which reports list the checks. */
 export function createChecklist<Name extends string>(names: readonly Name[]): Checklist<Name> {
   const done = new Map<Name, Check>();
   return {

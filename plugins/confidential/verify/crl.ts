@@ -13,7 +13,6 @@ import { isSignedBy } from "./signature.ts";
 
 export interface RevocationList {
   readonly signed: Signed;
-  /** Hex of the name's DER. */
   readonly issuer: string;
   /** Milliseconds since 1970. */
   readonly thisUpdate: number;
@@ -50,15 +49,12 @@ export function readRevocationList(der: Bytes): RevocationList | undefined {
   };
 }
 
-/** Returns false if an extension is critical. Such an extension changes the meaning of the list (RFC 5280, 5.2). */
+/** A critical extension changes the meaning of the list (RFC 5280, 5.2). */
 function areOptional(extensions: readonly Extension[] = []): boolean {
   return extensions.every(({ critical }) => !critical);
 }
 
-/**
- * Returns the reason why `list` cannot be used for certificates of `issuer` at `now` (milliseconds since 1970).
- * Undefined if it can.
- */
+/** Returns the reason why `list` cannot be used for certificates of `issuer`. `now`: milliseconds since 1970. */
 export async function revocationListFault(
   list: RevocationList | undefined,
   issuer: Certificate | undefined,

@@ -1,6 +1,6 @@
 /**
- * Verifies evidence and caches the reports of accepted evidence, because a keyset presents the same evidence for up to
- * an hour. Failures are not cached.
+ * Caches the reports of accepted evidence, because a keyset presents the same evidence for up to an hour. Failures are
+ * not cached.
  */
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { toHex } from "./binary-text.ts";
@@ -10,7 +10,7 @@ import { verifyEvidence } from "./verify.ts";
 import type { ExpectedEvidence, HardwareRoots } from "./verify.ts";
 
 export interface EvidenceVerifier {
-  /** Verifies evidence with the parameters and the result of `verifyEvidence`. */
+  /** Parameters and result are those of `verifyEvidence`. */
   verify(
     evidence: unknown,
     expected: ExpectedEvidence,
@@ -34,7 +34,6 @@ export interface EvidenceVerifierOptions {
   readonly roots?: HardwareRoots;
 }
 
-/** Creates a verifier with an LRU cache. */
 export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): EvidenceVerifier {
   const { entries = 64, maxAgeMs = 3_600_000, roots } = options;
   const remembered = new BoundedMap<string, CachedReport>(entries);
@@ -57,8 +56,8 @@ export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): E
 }
 
 /**
- * Returns the cache key: everything that a report depends on, except the time. The key contains the whole evidence,
- * because computing a hash costs more than storing it.
+ * The cache key: everything that a report depends on, except the time. The key contains the whole evidence, because
+ * computing a hash costs more than storing it.
  */
 function keyOf(evidence: unknown, expected: ExpectedEvidence, policy: VerificationPolicy): string {
   return JSON.stringify([evidence, toHex(expected.reportData), policy]);

@@ -1,4 +1,3 @@
-/** Attestation evidence in the form of the `attestation` frame, and its parser. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { fromBase64 } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -25,7 +24,6 @@ export interface ParsedEvidence {
   readonly teeType: TeeType;
   readonly quote: Bytes;
   readonly aux: Bytes | undefined;
-  /** The collateral as parsed JSON, which has not been validated yet. */
   readonly collateral: unknown;
 }
 

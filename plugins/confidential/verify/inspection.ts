@@ -1,16 +1,12 @@
-/** The result of inspecting one kind of evidence, before the report data is compared and the verdict is reached. */
 import type { Bytes } from "./binary-text.ts";
 import type { Checklist } from "./checklist.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
 
-/** The facts of a report, without its verdict. */
 export type Findings = Omit<VerificationReport, "verified" | "assurance" | "checks" | "teeType">;
 
-/** Checks that every kind of evidence has. */
 export type CommonCheck = "image_hash" | "platform" | "report_data";
 
-/** Checks the image and the machine against the policy's lists. */
 export function checkAllowLists(
   checks: Checklist<CommonCheck>,
   imageHash: string,
@@ -33,10 +29,9 @@ function isListed(
   return listed ? undefined : `the policy does not list the ${what} ${value ?? "(unknown)"}`;
 }
 
-/** The checks and facts of one kind of evidence. */
+/** The result for one kind of evidence, before the report data is compared and the verdict is reached. */
 export interface Inspection<Name extends string> {
   readonly checks: Checklist<Name>;
   readonly findings: Findings;
-  /** Undefined if the quote cannot be read. */
   readonly reportData: Bytes | undefined;
 }

@@ -1,5 +1,3 @@
-/** The policy of a verifier: the accepted images, the required state of the platform, and simulated evidence. */
-
 export interface VerificationPolicy {
   /** Hashes of the accepted images in lower-case hex. An empty list accepts none; `any` accepts every image. */
   readonly imageHashes: readonly string[] | "any";
@@ -49,7 +47,6 @@ export type SnpProduct = (typeof snpProducts)[number];
 /** Minimum security patch levels per product. A part that is not listed has no minimum. */
 export type SnpMinimums = Readonly<Partial<Record<SnpProduct, Partial<SnpTcb>>>>;
 
-/** The parts of a TCB. `fmc`: Turin only. */
 export const snpTcbParts = ["fmc", "bootloader", "tee", "snp", "microcode"] as const;
 
 /** Security patch levels, each from 0 to 255. `fmc` is 0 for products other than Turin. */

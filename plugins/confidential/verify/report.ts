@@ -13,7 +13,6 @@ export interface Check {
  */
 export type Assurance = "tdx" | "sev-snp" | "simulated" | "none";
 
-/** The result of verifying attestation evidence. */
 export interface VerificationReport {
   /** True if hardware attests an accepted image with the expected report data. */
   readonly verified: boolean;
@@ -34,7 +33,6 @@ export interface VerificationReport {
   readonly validUntil?: number;
 }
 
-/** The state of the platform's firmware. */
 export interface TcbVerdict {
   /**
    * TDX: Intel's status of the platform. SEV-SNP: the result of the comparison with the policy's minimum, or `Unknown`

@@ -1,4 +1,3 @@
-/** Verifies signatures of certificates, revocation lists and reports with WebCrypto, in Node and browsers. */
 import { SubjectPublicKeyInfo } from "@peculiar/asn1-x509";
 import { EcdsaSignature, readAsn1, writeAsn1 } from "./asn1.ts";
 import { fromHex, joinBytes, toHex } from "./binary-text.ts";
@@ -15,7 +14,7 @@ export const signatureAlgorithms = {
     "a11c301a06092a864886f70d010108300d06096086480165030402020500a203020130a303020101",
 } as const;
 
-/** The AlgorithmIdentifier at the start of a SubjectPublicKeyInfo, in hex, per kind of key. */
+/** The AlgorithmIdentifier at the start of a SubjectPublicKeyInfo, in hex. */
 const keyAlgorithms = {
   p256: "301306072a8648ce3d020106082a8648ce3d030107",
   p384: "301006072a8648ce3d020106052b81040022",
@@ -47,8 +46,8 @@ export async function isSignedBy(signed: Signed, publicKey: Bytes): Promise<bool
 }
 
 /**
- * Verifies an ECDSA signature with SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the
- * coordinates X and Y. `signature`: r and s, big endian, each as long as the field.
+ * Verifies ECDSA with SHA-256 (P-256) or SHA-384 (P-384). `publicKey`: SubjectPublicKeyInfo, or the coordinates X and
+ * Y. `signature`: r and s, big endian, each as long as the field.
  */
 export async function isEcdsa(
   kind: "p256" | "p384",
@@ -81,7 +80,7 @@ async function isPss(publicKey: Bytes, signature: Bytes, message: Bytes): Promis
   }
 }
 
-/** Converts a signature from the DER of X.509, SEQUENCE { r, s }, to r and s with `width` bytes each. */
+/** `der`: SEQUENCE { r, s }. Returns r and s with `width` bytes each. */
 function rawSignature(der: Bytes, width: number): Bytes | undefined {
   const pair = readAsn1(der, EcdsaSignature);
   if (pair === undefined) return undefined;

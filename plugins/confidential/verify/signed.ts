@@ -8,8 +8,8 @@ import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 
 /**
- * Reads the signature of a certificate or revocation list. The algorithm is listed inside and outside the signed part,
- * and both must be equal (RFC 5280, 4.1.1.2). Undefined if they differ.
+ * The algorithm is listed inside and outside the signed part, and both must be equal (RFC 5280, 4.1.1.2). Undefined if
+ * they differ.
  */
 export function readSigned(
   inner: AlgorithmIdentifier,

@@ -1,18 +1,15 @@
-/**
- * Distinguishes simulated evidence from hardware: by the name of the root, and by a marker in a register of the quote.
- */
+/** Simulated evidence is marked twice: by the name of the root, and in a register of the quote. */
 import { fromBase64, joinBytes, sha256Hex, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { TrustAnchors } from "./chain.ts";
 import { readCertificate } from "./certificate.ts";
 import type { VerificationPolicy } from "./policy.ts";
 
-/** Common name that every test root must have. */
 export const simulatedRootName = "SIMULATED - NOT A TEE";
 
 /**
- * Returns RTMR3 of simulated quotes: 48 zero bytes, extended once with the SHA-384 of the name in the same way as the
- * TDX module extends registers.
+ * RTMR3 of simulated quotes: 48 zero bytes, extended once with the SHA-384 of the name in the same way as the TDX
+ * module extends registers.
  */
 export async function simulatedMarker(): Promise<Bytes> {
   const event = await sha384(new TextEncoder().encode(simulatedRootName));

@@ -1,7 +1,4 @@
-/**
- * The certificates for a SEV-SNP report: the table that the host passes to the guest, and the facts about the chip in a
- * VCEK certificate.
- */
+/** The certificates for a SEV-SNP report: the host's table, and the facts about the chip in a VCEK certificate. */
 import { ChipFact, readAsn1 } from "./asn1.ts";
 import { toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -10,10 +7,7 @@ import type { Certificate } from "./certificate.ts";
 import { snpProducts } from "./policy.ts";
 import type { SnpProduct, SnpTcb } from "./policy.ts";
 
-/**
- * Entries of the table by GUID (GHCB specification, SNP extended guest request), in the order in which they are
- * written.
- */
+/** Entries by GUID (GHCB specification, SNP extended guest request), in the order in which they are written. */
 export const certificateGuids = {
   vcek: "63da758de6644564adc5f4b93be8accd",
   ask: "4ab7b379bbac4fe4a02f05aef327c782",
@@ -46,9 +40,7 @@ export function readCertificateTable(table: Bytes): SnpCertificates | string {
   return { chain, crl: blobs.get(certificateGuids.crl) };
 }
 
-/**
- * Returns the blobs by GUID. An entry has GUID, offset and length (little endian); an entry of zeros ends the table.
- */
+/** An entry has GUID, offset and length (little endian); an entry of zeros ends the table. */
 function readTable(table: Bytes): ReadonlyMap<string, Bytes> | undefined {
   const view = new DataView(table.buffer, table.byteOffset, table.length);
   const blobs = new Map<string, Bytes>();
@@ -66,8 +58,8 @@ function readTable(table: Bytes): ReadonlyMap<string, Bytes> | undefined {
 }
 
 /**
- * Returns the GUID in its written order. Hosts write GUIDs in that order or, like Microsoft, with the first three
- * groups in little endian. Both are accepted.
+ * Hosts write GUIDs in their written order or, like Microsoft, with the first three groups in little endian. Both are
+ * accepted.
  */
 function canonicalGuid(bytes: Bytes): string {
   const spelt = toHex(bytes);
@@ -77,7 +69,7 @@ function canonicalGuid(bytes: Bytes): string {
   return known.includes(mixed) ? mixed : spelt;
 }
 
-/** The chip and the firmware for which AMD derived the key, according to the VCEK certificate. */
+/** The chip and the firmware for which AMD derived the key. */
 export interface VcekFacts {
   readonly product: SnpProduct;
   readonly tcb: SnpTcb;
@@ -107,7 +99,6 @@ export function readVcek(certificate: Certificate): VcekFacts | undefined {
   return { product, tcb: { fmc, bootloader, tee, snp, microcode }, hardwareId };
 }
 
-/** Reads the product from an IA5String such as `Milan-B0` or `Turin`. */
 function readProduct(value: Bytes | undefined): SnpProduct | undefined {
   const [name] = (value && readAsn1(value, ChipFact)?.name)?.split("-") ?? [];
   return snpProducts.find((product) => product === name);

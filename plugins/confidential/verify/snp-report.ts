@@ -12,7 +12,6 @@ export interface SnpReport {
   readonly signatureAlgorithm: number;
   /** 0: VCEK, 1: VLEK, 7: none. */
   readonly signingKey: number;
-  /** True if the report does not contain the chip's identity. */
   readonly isChipMasked: boolean;
   readonly reportData: Bytes;
   readonly measurement: Bytes;
@@ -27,7 +26,6 @@ export interface SnpReport {
   readonly currentFirmware: Bytes;
   /** Version of the committed firmware, below which the machine cannot be rolled back. */
   readonly committedFirmware: Bytes;
-  /** The part of the report that the chip's key signed. */
   readonly signedBytes: Bytes;
   /** r and s, big endian, 48 bytes each. */
   readonly signature: Bytes;
@@ -84,12 +82,11 @@ export function readTcb(product: SnpProduct, bytes: Bytes): SnpTcb {
     : { fmc: 0, bootloader: b0, tee: b1, snp: b6, microcode };
 }
 
-/** Bits of the guest policy (SEV-SNP Firmware ABI, guest policy) that determine whether the host can read the guest. */
+/** These bits determine whether the host can read the guest (SEV-SNP Firmware ABI, guest policy). */
 const mustBeOne = 1n << 17n;
 const migrationAgent = 1n << 18n;
 const debug = 1n << 19n;
 
-/** Undefined if the guest policy is accepted. */
 export function guestPolicyFault(policy: bigint): string | undefined {
   if ((policy & debug) !== 0n) return "the guest can be debugged";
   if ((policy & migrationAgent) !== 0n) return "the guest may be bound to a migration agent";

@@ -50,8 +50,8 @@ export const amdRoots: SnpRoots = {
 const chainLength = 3;
 
 /**
- * Checks SEV-SNP evidence, except for `report_data`, which the caller checks. `reportBytes`, `table`: bytes from the
- * party that is verified, which is not trusted. `now`: milliseconds since 1970.
+ * Checks everything except `report_data`, which the caller checks. `reportBytes`, `table`: bytes from the party that is
+ * verified, which is not trusted. `now`: milliseconds since 1970.
  */
 export async function inspectSnp(
   reportBytes: Bytes,
@@ -94,7 +94,6 @@ export async function inspectSnp(
   return { checks, findings: { ...seen, tcb, validUntil }, reportData };
 }
 
-/** Returns the time at which the revocation list expires, in milliseconds since 1970. Undefined if there is no list. */
 async function checkChain(
   checks: Checks,
   { chain, crl }: SnpCertificates,
@@ -135,8 +134,8 @@ async function signatureFault(report: SnpReport, vcek: Certificate): Promise<str
 }
 
 /**
- * Checks chip and firmware. The certificate is authoritative, because AMD derived the key for this chip and this TCB.
- * The report must have the same values.
+ * The certificate is authoritative, because AMD derived the key for this chip and this TCB. The report must have the
+ * same values.
  */
 function checkFirmware(
   checks: Checks,
@@ -165,9 +164,7 @@ function sameTcb(left: SnpTcb, right: SnpTcb): boolean {
   return snpTcbParts.every((part) => left[part] === right[part]);
 }
 
-/**
- * Returns the TCB status. AMD does not publish one, so it is the result of the comparison with the policy's minimum.
- */
+/** AMD does not publish a status, so it is the result of the comparison with the policy's minimum. */
 function minimumStatus(facts: VcekFacts, { minTcb }: SnpPolicy): string {
   const minimum = minTcb === "any" ? undefined : minTcb?.[facts.product];
   if (minimum === undefined) return "Unknown";

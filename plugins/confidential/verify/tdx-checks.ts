@@ -1,4 +1,4 @@
-/** The names of the checks of TDX evidence, in the order in which reports list them. */
+/** The checks of TDX evidence, in the order in which reports list them. */
 import type { Checklist } from "./checklist.ts";
 
 export const tdxChecks = [

@@ -1,4 +1,3 @@
-/** The checks of Intel's collateral: its signatures, its revocation lists, and its age. */
 import type { Bytes } from "./binary-text.ts";
 import { chainFault } from "./chain.ts";
 import type { TrustAnchors } from "./chain.ts";

@@ -1,7 +1,3 @@
-/**
- * Intel's collateral for a TDX quote: the TCB info, the identity of the quoting enclave, their signatures with
- * certificate chains, and the revocation lists.
- */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { fromHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
@@ -15,9 +11,8 @@ import { readRevocationList } from "./crl.ts";
 import type { RevocationList } from "./crl.ts";
 
 /**
- * The collateral in its wire format: chains in PEM, signed JSON texts, and signatures (r and s) and revocation lists
- * (DER) in hex. Members that other tools add (`pck_crl_issuer_chain`) are ignored: the quote contains the issuer of
- * that list.
+ * The wire format: chains in PEM, signed JSON texts, and signatures (r and s) and revocation lists (DER) in hex.
+ * Members that other tools add (`pck_crl_issuer_chain`) are ignored: the quote contains the issuer of that list.
  */
 export interface TdxCollateral {
   readonly root_ca_crl: string;
@@ -44,9 +39,7 @@ const collateralFields = [
 /** Maximum length in characters. Intel's collateral has less than 20 kB, including all revoked certificates. */
 const maxCollateralText = 1_048_576;
 
-/** Its signatures have not been verified. */
 export interface ParsedCollateral {
-  /** The members in their wire format, without unknown ones. */
   readonly text: TdxCollateral;
   readonly tcbInfo: TcbInfo;
   readonly qeIdentity: IssueDates;
@@ -67,7 +60,6 @@ export interface IssueDates {
 }
 
 export interface TcbInfo extends IssueDates {
-  /** Lower-case hex. */
   readonly fmspc: string;
   readonly pceId: string;
   readonly modules: readonly TdxModuleIdentity[];

@@ -1,4 +1,3 @@
-/** Checks the running TDX module against its identity in Intel's TCB info. */
 import { sameBytes, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import type { TcbInfo, TdxModuleIdentity } from "./tdx-collateral.ts";
@@ -6,9 +5,9 @@ import type { TdReport } from "./tdx-quote.ts";
 import type { VerificationPolicy } from "./policy.ts";
 
 /**
- * Returns the reason why the module is not accepted. Undefined if it is accepted. Intel PCS API v4, "TDX module
- * identity": byte 1 of TEE_TCB_SVN is the module's major version, whose identity is `TDX_<two hex digits>` (version 0:
- * the identity without a version). Byte 0 is compared with the levels of the identity.
+ * Returns the reason why the running module is not accepted. Intel PCS API v4, "TDX module identity": byte 1 of
+ * TEE_TCB_SVN is the module's major version, whose identity is `TDX_<two hex digits>` (version 0: the identity without
+ * a version). Byte 0 is compared with the levels of the identity.
  */
 export function moduleFault(
   report: TdReport,
@@ -35,10 +34,7 @@ function masked(attributes: Bytes, { attributesMask }: TdxModuleIdentity): Bytes
   return attributes.map((octet, at) => octet & (attributesMask[at] ?? 0));
 }
 
-/**
- * Returns the reason why a TCB status is not accepted. Only `UpToDate` is accepted, and `SWHardeningNeeded` if the
- * policy lists all of its advisories.
- */
+/** Accepts only `UpToDate`, and `SWHardeningNeeded` if the policy lists all of its advisories. */
 export function statusFault(
   status: string,
   advisories: readonly string[],

@@ -6,7 +6,6 @@ import type { Certificate } from "./certificate.ts";
 
 export interface TdxQuote {
   readonly version: number;
-  /** 16 bytes. */
   readonly qeVendorId: Bytes;
   readonly body: TdReport;
   /** Header and body, which the attestation key signed. */
@@ -75,10 +74,9 @@ const qeReportBytes = 384;
 const qeReportCertification = 6;
 const pckChainPem = 5;
 
-/** Reads values one after the other. After the first read beyond the end, all reads return undefined. */
+/** After the first read beyond the end, all reads return undefined. */
 interface Cursor {
   take(length: number): Bytes | undefined;
-  /** Little endian. */
   number(octets: 2 | 4): number | undefined;
   rest(): Bytes;
 }
@@ -133,7 +131,6 @@ function body5(from: Cursor): Bytes | undefined {
   return kind === 3 && length === tdReport15Bytes ? from.take(length) : undefined;
 }
 
-/** `bytes`: 584 bytes, or 648 bytes for TDX 1.5. */
 function readTdReport(bytes: Bytes): TdReport {
   const fields: Record<string, Bytes> = {};
   let at = 0;
@@ -173,7 +170,7 @@ function readAuthentication(bytes: Bytes): Authentication | undefined {
   return { signature, attestationKey, qeReport, qeReportSignature, qeAuthData, pckChain };
 }
 
-/** Decodes one character per octet. PEM is ASCII, and other characters are refused by the PEM parser. */
+/** PEM is ASCII, and other characters are refused by the PEM parser. */
 function latin1(bytes: Bytes): string {
   let text = "";
   for (const octet of bytes) text += String.fromCharCode(octet);
@@ -181,8 +178,8 @@ function latin1(bytes: Bytes): string {
 }
 
 /**
- * Returns the image hash: the SHA-256 of MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in
- * place of the report data, 448 bytes in total.
+ * SHA-256 of MRTD, MRCONFIGID, MROWNER, MROWNERCONFIG, RTMR0 to RTMR3 and 64 zero bytes in place of the report data,
+ * 448 bytes in total.
  */
 export function tdxImageHash(report: TdReport): Promise<string> {
   const { mrtd, mrconfigid, mrowner, mrownerconfig, rtmr0, rtmr1, rtmr2, rtmr3 } = report;

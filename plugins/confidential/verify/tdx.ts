@@ -1,7 +1,6 @@
 /**
- * Intel TDX evidence: a quote, its certificate chain and Intel's collateral (confidential-stream.md, 3.5). This file
- * verifies signatures, chains and revocation lists. @phala/dcap-qvl verifies the quote a second time and determines the
- * platform's TCB status.
+ * Intel TDX evidence (confidential-stream.md, 3.5). This file verifies signatures, chains and revocation lists.
+ * @phala/dcap-qvl verifies the quote a second time and determines the platform's TCB status.
  */
 import { OctetString } from "@peculiar/asn1-schema";
 import { isZero, joinBytes, sameBytes, toHex, type Bytes, toBase64 } from "./binary-text.ts";
@@ -44,8 +43,8 @@ const intelQeVendorId = "939a7233f79c4ca9940a0db3957f0607";
 const pckChainLength = 3;
 
 /**
- * Checks TDX evidence, except for `report_data`, which the caller checks. `quoteBytes`, `collateralValue`: input from
- * the party that is verified, which is not trusted. `now`: milliseconds since 1970.
+ * Checks everything except `report_data`, which the caller checks. `quoteBytes`, `collateralValue`: input from the
+ * party that is verified, which is not trusted. `now`: milliseconds since 1970.
  */
 export async function inspectTdx(
   quoteBytes: Bytes,
@@ -188,10 +187,9 @@ type DcapVerdict =
   | { readonly ok: false; readonly why: string };
 
 /**
- * Verifies with @phala/dcap-qvl, which follows Intel's algorithm from the quote to the platform's TCB status. The library
- * is loaded at the first quote, because it contains its own ASN.1 parser and elliptic curves. It ignores revocation lists
- * that it cannot read (version 0.3.9); therefore `crl.ts` verifies them. `root`: DER of the root to trust. `now`:
- * milliseconds since 1970.
+ * @phala/dcap-qvl follows Intel's algorithm from the quote to the platform's TCB status. It is loaded at the first
+ * quote, because it contains its own ASN.1 parser and elliptic curves. It ignores revocation lists that it cannot read
+ * (version 0.3.9); therefore `crl.ts` verifies them. `root`: DER of the root to trust. `now`: milliseconds since 1970.
  */
 async function verifyWithDcap(
   quote: Bytes,

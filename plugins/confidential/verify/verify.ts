@@ -1,7 +1,4 @@
-/**
- * Verifies attestation evidence: the hardware that attests it, the image that runs, the state of the platform, and the
- * expected report data. This folder runs in Node and browsers, and fetches nothing.
- */
+/** Verifies attestation evidence. This folder runs in Node and browsers, and fetches nothing. */
 import { sameBytes, toHex } from "./binary-text.ts";
 import { createChecklist } from "./checklist.ts";
 import { readEvidence } from "./evidence.ts";
@@ -19,7 +16,7 @@ export interface ExpectedEvidence {
   readonly reportData: Uint8Array;
 }
 
-/** The trusted roots of the hardware vendors. Only tests use other roots. */
+/** Only tests use roots other than those of the hardware vendors. */
 export interface HardwareRoots {
   readonly tdx: typeof intelRoots;
   readonly snp: SnpRoots;
@@ -28,9 +25,8 @@ export interface HardwareRoots {
 const vendorRoots: HardwareRoots = { tdx: intelRoots, snp: amdRoots };
 
 /**
- * Verifies evidence. `evidence`: parsed JSON from the party that is verified, which is not trusted. `now`: milliseconds
- * since 1970. Never throws because of the content of `evidence`: anything invalid is a failed check, and `assurance` is
- * then `none`.
+ * `evidence`: parsed JSON from the party that is verified, which is not trusted. `now`: milliseconds since 1970. Never
+ * throws because of the content of `evidence`: anything invalid is a failed check, and `assurance` is then `none`.
  */
 export async function verifyEvidence(
   evidence: unknown,
@@ -74,7 +70,6 @@ export async function verifyEvidence(
   };
 }
 
-/** Returns a text with the reason if the evidence cannot be inspected. */
 async function inspect(
   { teeType, quote, aux, collateral }: ParsedEvidence,
   policy: VerificationPolicy,

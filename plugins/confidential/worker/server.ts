@@ -1,6 +1,6 @@
 /**
- * The listener of a worker: sessions at `/cstream/1` for gateways with the worker's token, and the public documents
- * `/status` and `/healthz`.
+ * Serves sessions at `/cstream/1` for gateways with the worker's token, and the public documents `/status` and
+ * `/healthz`.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
@@ -26,12 +26,10 @@ export interface WorkerServerOptions extends EnclaveSessionDeps {
   readonly port: number;
   /** Bearer token that a session requires. If undefined, anyone can open a session. */
   readonly token: string | undefined;
-  /** Returns the document of `GET /status`. */
   readonly status: (state: ServerState) => object;
 }
 
 export interface ServerState {
-  /** Models that are answering a request. */
   readonly answering: ReadonlySet<string>;
   readonly isDraining: boolean;
 }
@@ -40,8 +38,8 @@ export interface WorkerServer {
   /** `host:port`, IPv6 in brackets. */
   readonly authority: string;
   /**
-   * Refuses new sessions and waits until the open ones end. Those that are still open after `ms` are terminated.
-   * Resolves when all have ended and the port is free.
+   * Refuses new sessions and waits until the open ones end. After `ms`, the others are terminated. Resolves when all
+   * have ended and the port is free.
    */
   stop(ms: number): Promise<void>;
 }
@@ -75,7 +73,7 @@ export async function listenForSessions(options: WorkerServerOptions): Promise<W
     const busy = Array.from(open, ({ answering }) => answering);
     return { answering: new Set(busy.filter((model) => model !== undefined)), isDraining };
   };
-  /** Runs a callback; an exception closes the connection, not the process. */
+  /** An exception closes the connection, not the process. */
   const closeOnError = (socket: Socket, run: () => void): void =>
     runGuarded(run, (error) => {
       options.log.error({ err: error }, "a connection to the worker failed");
@@ -151,7 +149,6 @@ function send(response: ServerResponse, code: number, document: object): void {
     .end(JSON.stringify(document));
 }
 
-/** Returns the status for a refused upgrade. Undefined if the request may be upgraded. */
 function upgradeRefusal(
   { method, url, headers }: IncomingMessage,
   expected: Buffer | undefined,

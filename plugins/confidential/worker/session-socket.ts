@@ -1,4 +1,3 @@
-/** Serves one session over one WebSocket (confidential-stream.md, 5: "Gateway to worker"). */
 import type { Socket } from "node:net";
 import { Liveness } from "sluice-gateway/internal/http";
 import type { WebSocket } from "ws";
@@ -6,7 +5,6 @@ import { openEnclaveSession } from "../enclave/session.ts";
 import type { EnclaveSession, EnclaveSessionDeps } from "../enclave/session.ts";
 import { errorFrame } from "../protocol/fault.ts";
 
-/** Time limit for the peer's answer to the closing handshake. */
 const closeMs = 5_000;
 /**
  * A gateway that waits for a slow client does not read pings. It sends unsolicited pongs at the same interval instead.
@@ -14,16 +12,13 @@ const closeMs = 5_000;
 const maxUnansweredPings = 2;
 
 export interface SessionSocket {
-  /** The model that is answering. Undefined if no request is running. */
   readonly answering: string | undefined;
-  /** Sends a ping. Terminates the connection if the last two have not been answered. */
+  /** Terminates the connection if the last two pings have not been answered. */
   ping(): void;
-  /** Ends the session when no request is running. */
   stop(): void;
   terminate(): void;
 }
 
-/** `onClose`: called when the connection has closed. */
 export function serveSession(
   webSocket: WebSocket,
   socket: Socket,

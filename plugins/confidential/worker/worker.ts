@@ -14,9 +14,7 @@ const noOverrides: ReadonlyMap<string, never> = new Map<string, never>();
 
 export interface WorkerOptions extends ProviderDeps {
   readonly network: string;
-  /** Ids of the models, at least one. */
   readonly models: readonly string[];
-  /** URL of the model server. */
   readonly upstream: string;
   readonly apiKey: string | undefined;
   readonly host: string;
@@ -107,22 +105,17 @@ function isWildcard(host: string): boolean {
 }
 
 interface ModelServerOptions {
-  /** Base URL, with or without a trailing `/v1`. */
   readonly url: string;
-  /** Sent as `Authorization: Bearer …`. */
   readonly apiKey: string | undefined;
-  /** Name of the network, for the log. */
   readonly network: string;
-  /** Ids of the models that may be used. Other models of the server are ignored. */
   readonly models: readonly string[];
   readonly clock: Clock;
   readonly log: Log;
 }
 
 interface ModelServer {
-  /** Returns the model. Undefined while the server does not list it. */
+  /** Undefined while the server does not list the model. */
   find(modelId: string): Offer | undefined;
-  /** Returns the ids of the models that the server lists, including those that may not be used. */
   listed(): readonly string[];
   close(): Promise<void>;
 }
@@ -154,19 +147,15 @@ interface WorkerFacts {
   /** URL of the stream. Undefined if readers of the document must get it from another source. */
   readonly url: string | undefined;
   readonly evidence: TeeType;
-  /** Lower-case hex. */
   readonly imageHash: string;
 }
 
 interface WorkerState {
-  /** Models that can be used now. */
   readonly models: readonly string[];
-  /** Models that are answering a request. */
   readonly answering: ReadonlySet<string>;
   readonly isDraining: boolean;
 }
 
-/** Returns the status document, with one entry per model. */
 function statusDocument(facts: WorkerFacts, state: WorkerState): object {
   const { id, coefficient, url, evidence, imageHash } = facts;
   const { models, answering, isDraining } = state;

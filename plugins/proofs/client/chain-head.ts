@@ -1,5 +1,5 @@
 /**
- * The operations of `chainHead_v1` that read headers, bodies and storage, answered by verified reads. A node would report
+ * Answers the operations of `chainHead_v1` that read headers, bodies and storage by verified reads. A node would report
  * their results by events, which have no proof.
  */
 import { readHeader } from "../proofs/header.ts";
@@ -26,7 +26,7 @@ export class ChainHead {
     this.#notify = notify;
   }
 
-  /** Returns undefined for a method that is not answered here. Rejects with an RpcError. */
+  /** Undefined for a method that is not answered here. Rejects with an RpcError. */
   call(method: string, params: readonly unknown[]): Promise<unknown> | undefined {
     const [follow, hash, items, child] = params;
     const block = String(hash).toLowerCase();

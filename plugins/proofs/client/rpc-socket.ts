@@ -1,13 +1,12 @@
-/** JSON-RPC over a WebSocket to a gateway, whose answers have the member `proof`. It opens the WebSocket when it is needed. */
+/** JSON-RPC over a WebSocket to a gateway, whose answers have the member `proof`. */
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
-/** The gateway's answer to a call. Nothing of it is verified. */
+/** Nothing of the gateway's answer is verified. */
 export interface RawAnswer {
   readonly result: unknown;
   readonly proof: Readonly<Record<string, unknown>>;
 }
 
-/** An answer with an error, as JSON-RPC defines it. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -50,12 +49,11 @@ export class RpcSocket {
     this.#listener = listener;
   }
 
-  /** Opens the WebSocket unless it is open. Rejects with an RpcError. */
+  /** Rejects with an RpcError. */
   open(): Promise<WebSocket> {
     return (this.#socket ??= this.#open());
   }
 
-  /** Rejects with an RpcError. */
   async call(method: string, params: readonly unknown[]): Promise<RawAnswer> {
     const socket = await this.open();
     const id = ++this.#lastId;

@@ -1,10 +1,9 @@
-/** Subscriptions to storage that notify of verified values at each finalized block. A node would send values without a proof. */
+/** Notifies of verified values at each finalized block. A node would send values without a proof. */
 import type { Notification } from "./rpc-socket.ts";
 import type { VerifiedReads } from "./verified-reads.ts";
 
 interface Watch {
   readonly keys: readonly unknown[];
-  /** The values that were notified last, by their keys. */
   readonly values: Map<string, unknown>;
 }
 
@@ -25,7 +24,7 @@ export class StorageWatches {
     this.#notify = notify;
   }
 
-  /** Returns undefined for a method that is not answered here. Rejects with an RpcError. */
+  /** Undefined for a method that is not answered here. Rejects with an RpcError. */
   call(method: string, [param]: readonly unknown[]): Promise<unknown> | undefined {
     if (method === "state_subscribeStorage") return this.#open(Array.isArray(param) ? param : []);
     if (method === "state_unsubscribeStorage") return Promise.resolve(this.#watches.delete(param));
@@ -66,7 +65,6 @@ export class StorageWatches {
     this.#notify({ method: "state_storage", params: { subscription, result } });
   }
 
-  /** The connection is closed, and its subscriptions have ended. */
   close(): void {
     this.#watches.clear();
     this.#heads = undefined;

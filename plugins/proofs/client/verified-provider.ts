@@ -52,7 +52,6 @@ type Event = "connected" | "disconnected" | "error" | "reconnecting";
 type EventListener = (...values: any[]) => any;
 type Listener = (error: Error | null, result: unknown) => void;
 
-/** What dedot asks for. */
 interface DedotSubscription {
   readonly subscribe: string;
   readonly unsubscribe: string;

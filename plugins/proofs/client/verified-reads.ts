@@ -1,4 +1,3 @@
-/** Calls a gateway, and verifies what has a proof against a chain that begins with the checkpoint of the client. */
 import { BoundedMap, isAbsent } from "sluice-gateway/internal/toolkit";
 import { FinalizedChain, type Checkpoint } from "../proofs/finalized-chain.ts";
 import { readHeader, type Header } from "../proofs/header.ts";
@@ -61,7 +60,7 @@ export class VerifiedReads {
     return (await this.#raw(method, params)).result;
   }
 
-  /** Returns true if the block with this hash is proved to be finalized. Rejects with an RpcError. */
+  /** Resolves to true if the block is proved to be finalized. Rejects with an RpcError. */
   async isFinalized(hash: string, proof: RawAnswer["proof"] = {}): Promise<boolean> {
     if (this.#chain.has(hash) || this.#justified.has(hash)) return true;
     if (await this.#isJustified(hash, proof)) return true;
@@ -122,7 +121,6 @@ export class VerifiedReads {
     return true;
   }
 
-  /** Follows the chain up to the finalized head of the gateway. Calls at the same time share one run. */
   async #follow(): Promise<void> {
     this.#following ??= this.#followOnce().finally(() => (this.#following = undefined));
     await this.#following;

@@ -13,13 +13,12 @@ export interface Checkpoint {
   readonly authorities: readonly (readonly [string, number])[];
 }
 
-/** Number of justifications that are kept, and maximum number of blocks that one of them finalizes. */
+/** Maximum number of justifications that are kept, and of blocks that one of them finalizes. */
 const maxJustifications = 16;
 const maxJustifiedBlocks = 64;
 
 /** Number of blocks from which the headers in between are skipped if the set has not changed. */
 const skipBlocks = 1_024;
-/** Maximum number of sets that one call of `follow` passes. */
 const maxSets = 1_024;
 
 export class FinalizedChain implements ProvedChain {
@@ -32,7 +31,6 @@ export class FinalizedChain implements ProvedChain {
   /** The next set, and the last block of the current one. */
   #next: { readonly at: number; readonly authorities: readonly Authority[] } | undefined;
   readonly #proved = new ProvedHashes();
-  /** The last justifications with the headers of the blocks that they finalized. */
   readonly #justified: {
     readonly justification: Uint8Array;
     readonly headers: readonly Pick<Header, "hash" | "scale">[];
@@ -60,7 +58,6 @@ export class FinalizedChain implements ProvedChain {
     return this.number > this.#start;
   }
 
-  /** The checkpoint that a new configuration can start with. */
   get checkpoint(): Checkpoint {
     const { number, hash } = this;
     const authorities = this.#authorities.map(({ id, weight }) => [id, Number(weight)] as const);
@@ -106,10 +103,7 @@ export class FinalizedChain implements ProvedChain {
       await this.skipTo(justification, await headerOf(node, hash));
   }
 
-  /**
-   * Returns the reason if the current authority set has not finalized these blocks. The chain is not extended.
-   * `headers`: see `FinalityOfBlock`.
-   */
+  /** Returns the reason if the set has not finalized these blocks. `headers`: see `FinalityOfBlock`. */
   async refusalOf(
     justification: Justification,
     headers: readonly Header[],
@@ -118,10 +112,7 @@ export class FinalizedChain implements ProvedChain {
     return refusal ?? this.ended ?? (await refusalOf(justification, this.#set));
   }
 
-  /**
-   * Extends the chain up to the justified block. `headers`: every header after the highest proved block. Returns the
-   * reason if this proves nothing.
-   */
+  /** `headers`: every header after the highest proved block. Returns the reason if this proves nothing. */
   async extend(
     justification: Justification,
     headers: readonly Header[],
@@ -142,7 +133,7 @@ export class FinalizedChain implements ProvedChain {
   }
 
   /**
-   * Continues at a justified block without the headers before it. A change that one of those has scheduled for a block
+   * Continues without the headers before the justified block. A change that one of those has scheduled for a block
    * after it stays unknown, so that the trust then ends with the set.
    */
   async skipTo(justification: Justification, header: Header): Promise<string | undefined> {

@@ -1,4 +1,3 @@
-/** Compares the finalized heads of nodes with each other and with what justifications prove. */
 import type { Header } from "./header.ts";
 import { finalizedHead, hashAt, NodeError, type HeadNode } from "./node.ts";
 import type { ProvedChain } from "./proved-chain.ts";
@@ -9,13 +8,12 @@ import type { ProvedChain } from "./proved-chain.ts";
  */
 type HeadState = "proved" | "unproved" | "differs" | "silent";
 
-/** The finalized head that a node reports. */
 export interface NodeHead {
   readonly node: string;
   readonly state: HeadState;
   readonly number?: number | undefined;
   readonly hash?: string | undefined;
-  /** Absent if the head is proved. */
+  /** Undefined if the head is proved. */
   readonly reason?: string | undefined;
 }
 
@@ -115,7 +113,7 @@ async function errorOf(task: () => Promise<void>): Promise<NodeError | undefined
   }
 }
 
-/** Rethrows what is not the fault of a node. */
+/** Other errors are not the fault of a node. */
 function nodeError(error: unknown): NodeError {
   if (error instanceof NodeError) return error;
   throw error;

@@ -1,4 +1,4 @@
-/** Checks the finalized heads of the nodes of an upstream, and reports the result. */
+/** Checks and reports the finalized heads of the nodes of an upstream. */
 import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
 import type { WrongNodes } from "../reads/wrong-nodes.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
@@ -68,7 +68,6 @@ export class HeadWatch implements Relay {
     host.every(everyMs, () => this.refresh());
   }
 
-  /** Checks the heads, or waits for a check that is running. */
   refresh(): Promise<void> {
     return (this.#checking ??= this.#check().finally(() => (this.#checking = undefined)));
   }

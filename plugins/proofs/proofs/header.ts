@@ -1,4 +1,3 @@
-/** Headers of blocks, with the changes of the authority set that they announce. */
 import { hashOf } from "../trie/blake2.ts";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import {
@@ -21,7 +20,6 @@ export interface Header {
   readonly parentHash: string;
   readonly stateRoot: string;
   readonly extrinsicsRoot: string;
-  /** The change that is scheduled in this block. */
   readonly change?: SetChange | undefined;
   /** True if the block forces another authority set, which the set before it does not confirm. */
   readonly isForced: boolean;
@@ -39,7 +37,6 @@ export interface Authority {
   readonly weight: bigint;
 }
 
-/** Throws a ScaleError. */
 export function readHeader(reader: ScaleReader): Header {
   const start = reader.at;
   const parentHash = hexOf(reader.take(32));

@@ -1,4 +1,3 @@
-/** Service `proofs`: proves what the nodes of an upstream say, beginning with a checkpoint of the operator. */
 import { defineService } from "sluice-gateway/plugin";
 import type { Proofs } from "sluice-gateway/services";
 import {

@@ -1,10 +1,9 @@
-/** Calls nodes over HTTP without a gateway. */
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";
 
 type Post = (url: string, body: string) => Promise<Buffer>;
 
-/** Returns the nodes at these URLs, in their order. `post`: rejects if there is no answer. */
+/** Returns the nodes in the order of their URLs. `post`: rejects if there is no answer. */
 export function nodesOf(urls: readonly string[], post: Post): readonly HeadNode[] {
   return urls.map((url, index) => {
     const { host } = new URL(url);

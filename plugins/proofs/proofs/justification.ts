@@ -1,13 +1,11 @@
-/** Justifications of GRANDPA: the votes with which an authority set finalized a block. */
+/** The votes with which a GRANDPA authority set finalized a block. */
 import { readHeader, type Authority, type Header } from "./header.ts";
 import { bytesOf, hexOf, joinBytes, type ScaleReader } from "./scale.ts";
 
 /** sp-consensus-grandpa, `GrandpaJustification`. */
 export interface Justification {
-  /** The whole justification in SCALE. */
   readonly scale: Uint8Array;
   readonly round: bigint;
-  /** The block that is finalized. */
   readonly target: { readonly hash: string; readonly number: number };
   readonly votes: readonly Vote[];
   /** The headers that connect the blocks of the votes with the target. */
@@ -43,7 +41,6 @@ function readVote(reader: ScaleReader): Vote {
 export interface AuthoritySet {
   readonly id: bigint;
   readonly voters: ReadonlyMap<string, Voter>;
-  /** The weight that finalizes a block. */
   readonly threshold: bigint;
 }
 
@@ -53,7 +50,6 @@ interface Voter {
   readonly key: () => Promise<CryptoKey>;
 }
 
-/** Returns undefined if the authorities have no weight. */
 export function authoritySet(
   id: bigint,
   authorities: readonly Authority[],
@@ -83,9 +79,8 @@ function publicKey(voter: string): Voter["key"] {
 const signaturesAtOnce = 16;
 
 /**
- * Checks that the set has finalized the target. Returns the reason if it has not. As in Substrate, one wrong vote spoils
- * the justification, votes of others than the authorities do not count, and an authority that voted for two blocks
- * counts once.
+ * Returns the reason if the set has not finalized the target. As in Substrate, one wrong vote spoils the justification,
+ * votes of others than the authorities do not count, and an authority that voted for two blocks counts once.
  */
 export async function refusalOf(
   { round, target, votes, ancestries }: Justification,

@@ -1,4 +1,3 @@
-/** The nodes of the service `ledger`, as far as proofs need them. */
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";

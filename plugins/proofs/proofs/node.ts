@@ -1,4 +1,3 @@
-/** The calls to a node that the check of heads makes. */
 import { headerOfJson, readHeader, type Header } from "./header.ts";
 import { readJustification, type Justification } from "./justification.ts";
 import { bytesOf, hexOf, readScale, ScaleReader } from "./scale.ts";
@@ -6,11 +5,10 @@ import { bytesOf, hexOf, readScale, ScaleReader } from "./scale.ts";
 export interface HeadNode {
   /** Host and port. */
   readonly name: string;
-  /** Resolves to the result. Rejects with a NodeError, whose message has no text of the node. */
+  /** Rejects with a NodeError, whose message has no text of the node. */
   readonly call: (method: string, params: readonly unknown[]) => Promise<unknown>;
 }
 
-/** A node that gives no usable answer. */
 export class NodeError extends Error {
   /** True if the answer contradicts itself or what is proved. */
   readonly isProvedWrong: boolean;
@@ -23,7 +21,6 @@ export class NodeError extends Error {
 
 const methodNotFound = -32601;
 
-/** `code`: that of the error with which the node answered. */
 export function nodeRefusal(method: string, code: unknown): NodeError {
   return new NodeError(
     code === methodNotFound
@@ -42,19 +39,18 @@ export async function headerOf(node: HeadNode, hash: string): Promise<Header> {
   return header;
 }
 
-/** Undefined if the node has no block with this number. Throws a NodeError. */
+/** Undefined if the node has no such block. Throws a NodeError. */
 export async function hashAt(node: HeadNode, number: number): Promise<string | undefined> {
   const hash = await node.call("chain_getBlockHash", [number]);
   return hash === null ? undefined : checkedHash(hash);
 }
 
-/** Throws a NodeError. */
 export async function finalizedHead(node: HeadNode): Promise<Header> {
   return await headerOf(node, checkedHash(await node.call("chain_getFinalizedHead", [])));
 }
 
 /**
- * Returns the node's proof for the last block of the set that finalized block `number`, or for the last finalized block.
+ * Returns the proof for the last block of the set that finalized block `number`, or for the last finalized block.
  * Throws a NodeError.
  */
 export async function finalityProof(node: HeadNode, number: number): Promise<FinalityProof> {
@@ -79,7 +75,6 @@ export interface FinalityProof {
   readonly headers: readonly Header[];
 }
 
-/** Throws a ScaleError. */
 export function readFinalityProof(reader: ScaleReader): FinalityProof {
   const hash = hexOf(reader.take(32));
   const justification = readJustification(new ScaleReader(reader.prefixed()));

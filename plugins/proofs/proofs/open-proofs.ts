@@ -1,4 +1,3 @@
-/** Opens what the entries of `upstreams` ask for: checks of the finalized heads, and proved reads. */
 import type { Host, ServiceHooks } from "sluice-gateway/plugin";
 import type { Prover, Proofs } from "sluice-gateway/services";
 import { Headers } from "../reads/headers.ts";

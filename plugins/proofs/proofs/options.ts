@@ -1,4 +1,3 @@
-/** The members that the service `proofs` adds to the entries of the section `upstreams`. */
 import type { JsonSchema, SectionFault } from "sluice-gateway/plugin";
 import type { Checkpoint } from "./finalized-chain.ts";
 
@@ -6,14 +5,11 @@ import type { Checkpoint } from "./finalized-chain.ts";
 export const modes = ["off", "prefer", "require"] as const;
 export type Mode = (typeof modes)[number];
 
-/** The relay chain of a parachain. */
 export interface RelayOptions {
-  /** Name of its upstream. */
   readonly upstream: string;
   readonly parachain: number;
 }
 
-/** The entries after validation. */
 export interface Options {
   readonly upstreams: Readonly<
     Record<

@@ -1,4 +1,3 @@
-/** The blocks of a chain whose finality is proved. */
 import type { HeadNode } from "./node.ts";
 
 export interface ProvedChain {
@@ -15,7 +14,6 @@ export interface ProvedChain {
   hashAt(number: number): string | undefined;
   /** Returns true if the block with this hash is proved and kept. */
   has(hash: string): boolean;
-  /** Returns what proves to a client that the block with this hash is finalized. Undefined if there is nothing. */
   proofOf(hash: string): FinalityOfBlock | undefined;
   /** Proves the blocks up to the finalized head of the node, which has the number `head`. Throws a NodeError. */
   follow(node: HeadNode, head: number): Promise<void>;
@@ -28,10 +26,8 @@ export interface FinalityOfBlock {
   readonly headers: readonly Uint8Array[];
 }
 
-/** Number of proved hashes that are kept. */
 const maxKept = 4_096;
 
-/** The last proved blocks. */
 export class ProvedHashes {
   readonly #byNumber = new Map<number, string>();
   readonly #hashes = new Set<string>();

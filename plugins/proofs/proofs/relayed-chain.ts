@@ -1,6 +1,6 @@
 /**
- * The finalized chain of a parachain. The state of the relay chain at a finalized block has the head of each parachain,
- * which is finalized with that block. The hashes of the parents prove the blocks below it.
+ * The state of the relay chain at a finalized block has the head of each parachain, which is finalized with that block.
+ * The hashes of the parents prove the blocks below it.
  */
 import { xxhash64 } from "hash-wasm";
 import { provableRead } from "../reads/provable-reads.ts";
@@ -10,7 +10,6 @@ import { headerOf, NodeError, type HeadNode } from "./node.ts";
 import { ProvedHashes, type FinalityOfBlock, type ProvedChain } from "./proved-chain.ts";
 import { bytesOf, readScale, ScaleReader } from "./scale.ts";
 
-/** The relay chain, whose finalized head is proved. */
 export interface Relay {
   readonly chain: ProvedChain;
   readonly nodes: readonly HeadNode[];
@@ -31,7 +30,6 @@ export class RelayedChain implements ProvedChain {
   readonly #key: Promise<string>;
   readonly #proved = new ProvedHashes();
 
-  /** `id`: that of the parachain. */
   constructor(relay: Relay, id: number) {
     this.#relay = relay;
     this.#key = headKey(id);

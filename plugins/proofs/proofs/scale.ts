@@ -1,14 +1,12 @@
 /**
- * Reads SCALE, the binary encoding of Substrate. All bytes come from nodes, which are not trusted. Browsers run this file,
+ * SCALE, the binary encoding of Substrate. All bytes come from nodes, which are not trusted. Browsers run this file,
  * too, so it does not use `Buffer`.
  */
 
-/** Bytes that are not what the reader expects. */
 export class ScaleError extends Error {}
 
 export class ScaleReader {
   readonly bytes: Uint8Array;
-  /** Position of the next byte. */
   at = 0;
 
   constructor(bytes: Uint8Array) {
@@ -54,12 +52,11 @@ export class ScaleReader {
     return atLeast(2 ** 30, this.u32());
   }
 
-  /** Reads bytes with their length before them. */
   prefixed(): Uint8Array {
     return this.take(this.compact());
   }
 
-  /** `minBytes`: minimum size of an item, which limits the number of items that are read. */
+  /** `minBytes`: minimum size of an item, which limits the number of items. */
   list<T>(minBytes: number, read: (reader: this) => T): T[] {
     const length = this.compact();
     if (length * minBytes > this.left) throw new ScaleError("the bytes end too early");
@@ -67,7 +64,6 @@ export class ScaleReader {
   }
 }
 
-/** Returns undefined if the bytes are not what `read` expects. */
 export function readScale<T>(bytes: Uint8Array, read: (reader: ScaleReader) => T): T | undefined {
   try {
     return read(new ScaleReader(bytes));
@@ -123,7 +119,6 @@ export function hexOf(bytes: Uint8Array): string {
   return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** Returns the bytes of a text with `0x`. Undefined if `value` is not such a text. */
 export function bytesOf(value: unknown): Uint8Array | undefined {
   if (typeof value !== "string" || !value.startsWith("0x") || value.length % 2 !== 0)
     return undefined;
@@ -138,7 +133,6 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
   return bytes;
 }
 
-/** The values of the hexadecimal digits, by their character codes. */
 const digits: readonly (number | undefined)[] = Array.from({ length: 128 }, (_, code) => {
   const digit = Number.parseInt(String.fromCharCode(code), 16);
   return Number.isNaN(digit) ? undefined : digit;

@@ -1,4 +1,3 @@
-/** Reads of blocks: headers, bodies, and hashes of the finalized chain. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { readHeader, headerOfJson, type Header } from "../proofs/header.ts";
 import { NodeError } from "../proofs/node.ts";
@@ -7,7 +6,6 @@ import { orderedRoot } from "../trie/trie-root.ts";
 import { Params } from "./params.ts";
 import type { ProvedResult, ReadCall, Source } from "./read.ts";
 
-/** `index`: that of the block hash among the params. */
 const atHash =
   (max: number, run: (source: Source) => Promise<ProvedResult>): ReadCall =>
   (params) => ({ block: new Params(params, max).hash(0), run });
@@ -76,7 +74,7 @@ interface HeaderJson {
   readonly digest: { readonly logs: unknown };
 }
 
-/** Returns the members of a header that its hash covers. Throws a NodeError unless it has the hash. */
+/** Returns the members that the hash of a header covers. Throws a NodeError unless the header has the hash. */
 function headerJson(value: unknown, hash: string): HeaderJson {
   const header = headerOfJson(value);
   if (header === undefined || !isObject(value) || !isObject(value["digest"]))
@@ -94,9 +92,8 @@ function headerJson(value: unknown, hash: string): HeaderJson {
 }
 
 /**
- * Returns the extrinsics of a block. Throws a NodeError unless they have this root. Their trie has layout V1 if the
- * runtime's `system_version` is at least 2. The bytes of a node show its layout, so a root cannot be that of other
- * extrinsics in the other layout.
+ * Throws a NodeError unless the extrinsics have this root. Their trie has layout V1 if the runtime's `system_version`
+ * is at least 2. The bytes of a node show its layout, so a root cannot be that of other extrinsics in the other layout.
  */
 function checkBody(value: unknown, root: string): readonly string[] {
   const body = Array.isArray(value) ? value.map(bytesOf) : [undefined];

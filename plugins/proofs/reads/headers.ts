@@ -1,4 +1,4 @@
-/** The headers of the blocks that were read last. Their hashes prove them, so they stay valid. */
+/** The headers that were read last. Their hashes prove them, so they stay valid. */
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import type { Header } from "../proofs/header.ts";
 import { headerOf, type HeadNode } from "../proofs/node.ts";

@@ -8,7 +8,7 @@ export class ParamsError extends Error {}
 export class Params {
   readonly #list: readonly unknown[];
 
-  /** `params`: JSON text. `max`: maximum number of params. Throws a ParamsError. */
+  /** `params`: JSON text. Throws a ParamsError. */
   constructor(params: string, max: number) {
     this.#list = listOf(params);
     if (this.#list.length > max) throw new ParamsError();
@@ -18,7 +18,6 @@ export class Params {
     return asBytes(this.#list[index]);
   }
 
-  /** Returns undefined if the param is missing or null. */
   optionalBytes(index: number): Uint8Array | undefined {
     return this.#isAbsent(index) ? undefined : this.bytes(index);
   }
@@ -29,7 +28,6 @@ export class Params {
     return list.map(asBytes);
   }
 
-  /** Returns the number of keys of a page. */
   count(index: number): number {
     const count = this.#list[index];
     if (!Number.isSafeInteger(count) || Number(count) < 0 || Number(count) > maxKeys)

@@ -6,20 +6,19 @@ export type CallProof =
   | { readonly state: "none"; readonly reason: string }
   | {
       readonly state: "finalized" | "included";
-      /** Hash of the block. */
       readonly block: string;
       /** Undefined if the hash of the block alone proves the answer. */
       readonly root: string | undefined;
       /**
-       * What a client needs in order to check the answer, in SCALE: the nodes of the trie, the header of the block with
-       * those up to the justified block, and the justification if the gateway still has it.
+       * In SCALE: the nodes of the trie, the header of the block with those up to the justified block, and the
+       * justification if the gateway still has it.
        */
       readonly nodes?: readonly Uint8Array[];
       readonly headers?: readonly Uint8Array[];
       readonly justification?: Uint8Array | undefined;
     };
 
-/** Returns the value of the header `X-Sluice-Proof`. */
+/** The value of the header `X-Sluice-Proof`. */
 export function proofText(proof: CallProof): string {
   if (proof.state === "none") return `none; reason=${proof.reason}`;
   const { state, block, root } = proof;

@@ -1,4 +1,3 @@
-/** A JSON-RPC batch whose answers are proved where that is possible. */
 import type { CallReporter, Memory } from "sluice-gateway/plugin";
 import type {
   LedgerFailure,
@@ -9,7 +8,7 @@ import type {
 } from "sluice-gateway/services";
 import type { ProvedCall } from "./proved-call.ts";
 
-/** Maximum number of calls of a batch that are proved at the same time. */
+/** Number of calls of a batch that are proved at the same time. */
 const parallel = 8;
 const internalError = '{"code":-32603,"message":"Internal Error"}';
 

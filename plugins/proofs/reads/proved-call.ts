@@ -30,11 +30,9 @@ export interface ProverDeps {
   readonly headers: Headers;
   readonly kept: KeptNodes;
   readonly wrongNodes: WrongNodes;
-  /** Called once per call. */
   readonly count: (outcome: CallProof["state"]) => void;
 }
 
-/** The proof that the client asked for. */
 export interface Wanted {
   /** Undefined if the client asked for something else, which is refused. */
   readonly mode: Mode | undefined;
@@ -42,7 +40,6 @@ export interface Wanted {
   readonly member: boolean | "return";
 }
 
-/** One item of the body: a call, or `other`. */
 export type Item =
   | { readonly kind: "call"; readonly id: string; readonly method: string; readonly params: string }
   | { readonly kind: "other" };
@@ -75,7 +72,6 @@ export function notProved(reason: string): string {
 }
 
 export class ProvedCall implements ProvedRpc {
-  /** After `run`. */
   outcome: CallProof = { state: "none", reason: "the call was not sent" };
   readonly #deps: ProverDeps;
   readonly #wanted: Wanted;
@@ -170,7 +166,6 @@ export class ProvedCall implements ProvedRpc {
 }
 
 interface Proved {
-  /** JSON text. */
   readonly result: string;
   readonly proof: CallProof;
 }

@@ -1,4 +1,3 @@
-/** Implements `Prover`: chooses what proves the calls of a body. */
 import { readJsonRpc } from "sluice-gateway/plugin";
 import type {
   Ledger,

@@ -1,4 +1,3 @@
-/** Reads of the state, of the main trie and of child tries. */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { NodeError, type HeadNode } from "../proofs/node.ts";
 import { bytesOf, hexOf } from "../proofs/scale.ts";
@@ -9,7 +8,6 @@ import { childTries, ProofError, TrieProof, type KeyRange } from "../trie/read-p
 import { Params, ParamsError } from "./params.ts";
 import { UnprovableError, type ProvedResult, type ReadCall, type Source } from "./read.ts";
 
-/** Maximum size of all nodes of a proof. */
 const maxProofBytes = 4 * 1_048_576;
 
 /** A trie of a block's state. Its methods throw a ProofError if the nodes of the proof do not suffice. */
@@ -21,9 +19,7 @@ interface StateTrie {
 interface StateRead {
   /** The key of the child trie in the main trie. Undefined for the main trie. */
   readonly child?: Uint8Array;
-  /** Returns the keys whose proof is needed. */
   readonly keys: (source: Source) => Promise<readonly Uint8Array[]> | readonly Uint8Array[];
-  /** Returns the result as JSON text. */
   readonly answer: (trie: StateTrie, hash: string) => string;
 }
 
@@ -80,8 +76,8 @@ function readValue(child: 0 | undefined, answerOf: ValueAnswer): ReadCall {
 }
 
 /**
- * Reads a page of keys. The node names the keys. Their proof contains each node of the trie between the first and the
- * last one, so it shows whether there are others.
+ * The node names the keys of a page. Their proof contains each node of the trie between the first and the last one, so
+ * it shows whether there are others.
  */
 function readPage(child: 0 | undefined): ReadCall {
   return (text) => {

@@ -22,7 +22,6 @@ interface Evidence {
   readonly upstream: string;
   readonly node: string;
   readonly reason: string;
-  /** Hash of the block. */
   readonly block: string;
   readonly calls: readonly AnsweredCall[];
 }
@@ -50,8 +49,7 @@ export class WrongNodes {
   }
 
   /**
-   * Call it after a wrong answer, if it is not known which node gave it. Asks every node, and stops using those whose
-   * answers are wrong. One search runs at a time. Never rejects.
+   * Call this after a wrong answer, if it is not known which node gave it. One search runs at a time. Never rejects.
    */
   async search(run: ProvableRead["run"], hash: string): Promise<void> {
     if (this.#isSearching) return;

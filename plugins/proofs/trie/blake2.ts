@@ -1,10 +1,9 @@
-/** BLAKE2b with 32 bytes, the hash of nodes, headers and values. Node's own BLAKE2b always returns 64 bytes. */
+/** BLAKE2b with 32 bytes. Node's own BLAKE2b always returns 64 bytes. */
 import { blake2b } from "@noble/hashes/blake2.js";
 import { hashBytes } from "./node.ts";
 
 let fast: ((bytes: Uint8Array) => Uint8Array) | undefined;
 
-/** Replaces the implementation that runs everywhere. */
 export function setFastHash(hash: (bytes: Uint8Array) => Uint8Array): void {
   fast = hash;
 }

@@ -1,6 +1,6 @@
 /**
- * The BLAKE2b of `hash-wasm`, which has to be loaded first. `@noble/hashes` needs five times the time (12 and 2 µs for a
- * node of 380 bytes), but is installed with the package, as the client needs it.
+ * The BLAKE2b of `hash-wasm`. `@noble/hashes` needs five times the time (12 and 2 µs for a node of 380 bytes), but is
+ * installed with the package, as the client needs it.
  */
 import { createBLAKE2b } from "hash-wasm";
 import { setFastHash } from "./blake2.ts";

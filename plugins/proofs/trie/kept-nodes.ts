@@ -1,6 +1,6 @@
 /**
- * The nodes of tries that were read last, up to a number of bytes. A node is found by its hash, so it stays valid. There
- * are two generations: when the younger one is full, the older one is dropped. Nodes that are still read move on.
+ * The nodes of tries that were read last, up to a number of bytes. A node is found by its hash, so it stays valid.
+ * There are two generations: when the younger one is full, the older one is dropped. Nodes that are still read move on.
  */
 import type { MemoryHold } from "sluice-gateway/plugin";
 
@@ -27,7 +27,6 @@ export class KeptNodes {
     this.#young = this.#begin();
   }
 
-  /** `name`: see `nameOf`. */
   get(name: string): Uint8Array | undefined {
     return this.#young.nodes.get(name) ?? this.#old?.nodes.get(name);
   }

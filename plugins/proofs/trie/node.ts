@@ -14,10 +14,9 @@ export type TrieValue = { readonly inline: Uint8Array } | { readonly hash: Uint8
 
 export const hashBytes = 32;
 
-/** The encoding of a trie without entries. */
 export const emptyNode = Uint8Array.of(0);
 
-/** The kinds of nodes with the bits that a first byte begins with. */
+/** The kinds of nodes, with the bits that a first byte begins with. */
 const kinds = {
   leaf: { prefix: 0b0100_0000, bits: 6 },
   branch: { prefix: 0b1000_0000, bits: 6 },
@@ -28,7 +27,7 @@ const kinds = {
 
 type Kind = keyof typeof kinds;
 
-/** Returns undefined for the empty node. Throws a ScaleError if the bytes are not a node. */
+/** Undefined for the empty node. Throws a ScaleError if the bytes are not a node. */
 export function readNode(bytes: Uint8Array): TrieNode | undefined {
   const reader = new ScaleReader(bytes);
   const first = reader.u8();
@@ -101,7 +100,6 @@ export function nibblesOf(bytes: Uint8Array): Uint8Array {
   return nibbles;
 }
 
-/** Returns the bytes of an even number of nibbles. */
 export function bytesOfNibbles(nibbles: Uint8Array): Uint8Array {
   return Uint8Array.from(
     { length: nibbles.length / 2 },

@@ -1,4 +1,3 @@
-/** Reads values and keys from the nodes of a trie, each of which is known by its hash. */
 import { compareBytes, joinBytes, ScaleError } from "../proofs/scale.ts";
 import { hashOf } from "./blake2.ts";
 import { nameOf, type KeptNodes } from "./kept-nodes.ts";
@@ -11,10 +10,9 @@ import {
   type TrieNode,
 } from "./node.ts";
 
-/** A proof that does not show what was asked. */
 export class ProofError extends Error {}
 
-/** Most first reads of a path end with it, so it has no stack of its own. */
+/** Most first reads of a path end with this error, so it has no stack of its own. */
 const missing = new ProofError("a node of the trie is missing");
 
 export interface KeyRange {
@@ -27,17 +25,15 @@ export interface KeyRange {
 /** Maximum number of nodes between the root and a value. */
 const maxDepth = 512;
 
-/** The keys of the main trie that hold the roots of the child tries begin with this. */
+/** In the main trie, the keys of the roots of child tries begin with this. */
 export const childTries = new TextEncoder().encode(":child_storage:default:");
 
 const emptyName = nameOf(hashOf(emptyNode));
 
 export class TrieProof {
-  /** The nodes and values that were read so far, by their hashes. */
   readonly used = new Map<string, Uint8Array>();
   readonly #kept: KeptNodes | undefined;
   readonly #nodes = new Map<string, Uint8Array>([[emptyName, emptyNode]]);
-  /** The nodes whose hash is not needed yet. */
   readonly #unhashed: Uint8Array[];
 
   /** `nodes`: in any order. `kept`: nodes that are known already. */
@@ -46,10 +42,7 @@ export class TrieProof {
     this.#kept = kept;
   }
 
-  /**
-   * Returns the value of a key in the trie with this root, null if the trie does not contain the key. Throws a
-   * ProofError if the nodes do not prove either.
-   */
+  /** Returns null if the trie does not contain the key. Throws a ProofError if the nodes do not prove either. */
   value(root: Uint8Array, key: Uint8Array): Uint8Array | null {
     const wanted = nibblesOf(key);
     let node = this.#node(root);
@@ -69,10 +62,7 @@ export class TrieProof {
     return null;
   }
 
-  /**
-   * Returns the keys in a range of the trie with this root, in their order and without a gap. Throws a ProofError if the
-   * nodes do not prove that these are all.
-   */
+  /** The keys are in order and without a gap. Throws a ProofError if the nodes do not prove that these are all. */
   keys(root: Uint8Array, { prefix, after, limit }: KeyRange): Uint8Array[] {
     const wanted = nibblesOf(prefix);
     const last = after && nibblesOf(after);
@@ -98,7 +88,7 @@ export class TrieProof {
     return found;
   }
 
-  /** Returns undefined for the empty node. `reference`: a hash, or the bytes of a node. */
+  /** Undefined for the empty node. `reference`: a hash, or the bytes of a node. */
   #node(reference: Uint8Array): TrieNode | undefined {
     try {
       return readNode(reference.length === hashBytes ? this.#bytes(reference) : reference);
@@ -116,7 +106,6 @@ export class TrieProof {
     return bytes;
   }
 
-  /** Hashes nodes until one has the name. */
   #find(name: string): Uint8Array | undefined {
     for (let node = this.#unhashed.pop(); node !== undefined; node = this.#unhashed.pop()) {
       const found = nameOf(hashOf(node));

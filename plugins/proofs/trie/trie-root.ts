@@ -1,4 +1,3 @@
-/** Computes the root of a trie, such as the extrinsics root of a block. */
 import { compact, compareBytes, joinBytes } from "../proofs/scale.ts";
 import { emptyNode, encodeStart, hashBytes, nibblesOf } from "./node.ts";
 import { hashOf } from "./blake2.ts";
