@@ -15,7 +15,6 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-/** Identifies the callers of requests. */
 export interface Callers {
   /**
    * Returns the caller who sent this `Authorization` header from this address. Never fails. The result is a promise
@@ -23,7 +22,6 @@ export interface Callers {
    * an address, a key that is bound to addresses is refused.
    */
   identify(authorization: string | undefined, address?: string): Awaitable<Caller>;
-  /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
   /**
    * Returns the caller of an earlier request as the accounts know it now, for connections that stay open. `principal`: the
@@ -38,7 +36,7 @@ export interface Callers {
    *
    * Changes of the workspace are seen within one second. Pass the same object for the same credential: its principal
    * then remains the same object until something changes. While the store cannot be read, callers of workspaces that
-   * were read before remain known, and for others the result is `unavailable`.
+   * were read before remain known, and others are `unavailable`.
    */
   identifyClaims(claims: ReceivedClaims): Awaitable<Caller>;
 }
@@ -50,12 +48,12 @@ export interface Accounts extends Callers {
   readonly idempotency: Idempotency;
   readonly tickets: Tickets;
   readonly admin: AccountsAdmin;
-  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
+  /** The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /**
    * Replaces all overrides of a network with `models`, which must have distinct ids. Returns false if they could not be
-   * written; nothing has changed in that case. The change is durable when the method has returned, or when the
-   * surrounding transaction has committed.
+   * written; nothing has changed in that case. The change is durable when the method has returned, or the surrounding
+   * transaction has committed.
    */
   replaceOverrides(
     network: string,

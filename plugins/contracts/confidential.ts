@@ -21,7 +21,7 @@ export interface StreamCharge {
   release(): void;
 }
 
-/** `unavailable`: the store of the keys cannot be queried at the moment. */
+/** `unavailable`: the store of the keys cannot be queried. */
 export type Admission = "admitted" | "refused" | "unavailable";
 
 /** The caller for whom a session is served. */
@@ -64,7 +64,6 @@ export interface Receipt {
   readonly unverifiedReason: string | undefined;
 }
 
-/** The options with which a surface serves its sessions. */
 export interface StreamOptions {
   /**
    * The source of evidence for the gateway's own enclave, which serves networks that have no enclave. If it is
@@ -80,16 +79,13 @@ export interface StreamOptions {
 export interface Stream {
   /** Resolves when each of the gateway's own enclaves has its evidence or has failed to get it. */
   readonly ready: Promise<void>;
-  /**
-   * Admits one more session of the key. Dispose of the result when the session ends. Undefined if the key has the
-   * maximum number of sessions.
-   */
+  /** Dispose of the result when the session ends. Undefined if the key has the maximum number of sessions. */
   admit(keyId: string): Disposable | undefined;
   /**
    * Serves one session, from its `hello` until the connection has ended and its charges are settled. Never rejects.
    */
   serve(connection: Connection, customer: StreamCustomer): Promise<void>;
-  /** Closes the stream. Running sessions continue. */
+  /** Running sessions continue. */
   close(): void;
 }
 
@@ -109,13 +105,11 @@ export interface Confidential {
   evidence(digest: string): unknown;
   /** Resolves to the receipt of one request. `session`: base64url of 16 bytes. Rejects if the store cannot be used. */
   receipt(session: string, rid: number): Promise<Receipt | undefined>;
-  /**
-   * Returns the policy of pipeline.yaml, which lists the images that each network may run, signed by this deployment.
-   */
+  /** Returns the policy of pipeline.yaml (the images that each network may run), signed by this deployment. */
   policy(): Promise<SignedPolicy>;
   /**
-   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or
-   * to a message with the reason why it is not valid.
+   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the reason as text
+   * if it is not valid.
    */
   readPolicy(document: unknown): Promise<SignedPolicy | string>;
 }

@@ -5,7 +5,7 @@
 
 import type { LedgerCalls } from "./ledger-calls.ts";
 
-/** The reason why something could not be decoded. It never contains text from a node. */
+/** The reason never contains text from a node. */
 export interface DecodeFailure {
   readonly ok: false;
   /**
@@ -25,13 +25,9 @@ export interface DecodeFailure {
     | "busy"
     | "aborted";
 }
-/** The result as JSON text. */
 export type DecodedJson = { readonly ok: true; readonly json: string } | DecodeFailure;
 
-/**
- * A call in a form that people can read: integers as decimal strings, bytes as hex, accounts as addresses, and enums as
- * `{ Variant: … }`.
- */
+/** Integers are decimal strings, bytes hex, accounts addresses, and enums `{ Variant: … }`. */
 export interface CallSummary {
   /** Spelled as in the metadata. */
   readonly pallet: string;

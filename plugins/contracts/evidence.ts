@@ -19,12 +19,9 @@ export interface Attestation {
   simulatedRoot(): Promise<string | undefined>;
 }
 
-/**
- * The source of evidence. `auto` uses the platform of this machine. `simulated` is for development and proves nothing.
- */
+/** `auto` uses the platform of this machine. `simulated` is for development and proves nothing. */
 export type EvidenceSource = "auto" | "tdx" | "sev-snp" | "dstack" | "simulated";
 
-/** An attestation quote and the facts that it proves. */
 export interface Quote {
   /** The quote in base64. */
   readonly quote: string;

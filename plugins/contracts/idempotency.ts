@@ -9,11 +9,9 @@ export interface IdempotentRequest {
   readonly fingerprint: string;
 }
 
-/** The response that a repeated request gets again. */
 export interface StoredResponse {
   readonly status: number;
   readonly contentType: string | undefined;
-  /** Content encoding of the stored body. */
   readonly contentEncoding: string | undefined;
   readonly body: Uint8Array;
 }

@@ -57,13 +57,12 @@ export interface ServingWorker {
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
 
-/** The context of the model is too short for a request, as the worker counts its tokens. Undefined if it did not say. */
+/** The context of the model is too short. Token counts of the worker, undefined if it did not state them. */
 export interface ContextExceeded {
   readonly limit: number | undefined;
   readonly requested: number | undefined;
 }
 
-/** Why an attempt to get an answer from a worker failed. */
 export interface AttemptFailure {
   /** For operators only. */
   readonly cause: UpstreamFailure;
@@ -71,30 +70,28 @@ export interface AttemptFailure {
   readonly retryAfterSeconds?: number | undefined;
   readonly contextExceeded?: ContextExceeded | undefined;
   /**
-   * The check of the worker's evidence or bill that failed, and why. The client gets this text, and the request is not
-   * sent to another worker.
+   * The check of the worker's evidence or bill that failed, and why. The client gets this text; no other worker is
+   * tried.
    */
   readonly failedCheck?: string | undefined;
   /**
-   * The worker's server has refused the gateway's own key, its balance or its rate. The client gets this error, and the
-   * request is not sent to another worker.
+   * The worker's server has refused the gateway's own key, its balance or its rate. The client gets this error; no
+   * other worker is tried.
    */
   readonly refusal?: "UNAUTHORIZED" | "INSUFFICIENT_BALANCE" | "RATE_LIMITED" | undefined;
   /** True if the request must not be sent to another worker, whatever has failed. */
   readonly isFinal?: boolean | undefined;
 }
 
-/** Tokens of one answer. */
 export interface TokenUsage extends TokenCounts {
   /**
    * True if the worker's report is missing or exceeds the limits of the request, so that the gateway estimated the
-   * tokens. The estimate for the prompt is its UTF-8 bytes / 4. The estimate for the completion is its UTF-8 bytes / 4
-   * or the number of chunks with content, whichever is higher. Both are rounded up.
+   * tokens: for the prompt its UTF-8 bytes / 4, for the completion its UTF-8 bytes / 4 or the number of chunks with
+   * content, whichever is higher. Both are rounded up.
    */
   readonly estimated: boolean;
 }
 
-/** The result of an answer, complete or not. */
 export interface InferenceResult {
   readonly worker: ServingWorker;
   readonly usage: TokenUsage;
@@ -119,11 +116,9 @@ export interface ToolCall {
 /** An API of workers other than chat completions. */
 export type WorkerApi = "embeddings" | "responses" | "messages" | "count_tokens";
 
-/** The answer in one piece. */
 export interface WholeMessage {
   readonly content: string;
   readonly reasoningContent: string | undefined;
-  /** Empty if there are none. */
   readonly toolCalls: readonly ToolCall[];
   /** The member `logprobs` of the choice. Undefined if it is missing or null. */
   readonly logprobs: Readonly<Record<string, unknown>> | undefined;
@@ -171,8 +166,8 @@ export interface InferenceRequest {
   readonly body: Buffer;
   readonly streamed: boolean;
   /**
-   * Number of UTF-8 bytes of everything that the model reads: the texts of all messages, tools, and calls of tools. The
-   * tokens of the prompt are estimated from it.
+   * Number of UTF-8 bytes of everything that the model reads: messages, tools, and calls of tools. The tokens of the
+   * prompt are estimated from it.
    */
   readonly promptBytes: number;
   /** Maximum number of tokens of the images in the prompt. Default 0. */
@@ -188,7 +183,6 @@ export interface InferenceRequest {
   readonly headers?: readonly string[] | undefined;
 }
 
-/** A request that is in flight. */
 export interface InferenceCall {
   /** Headers about the worker for the client, once the answer has begun: a flat list. Default: none. */
   readonly headers?: readonly string[] | undefined;
@@ -219,7 +213,6 @@ export interface InferenceCall {
  */
 export type Passable = "tools" | "sampling" | "format" | "logprobs" | "images" | "reasoning";
 
-/** The parts of prompts that a network passes on to its workers, and the credit that is reserved for them. */
 export interface PromptOptions {
   /** The parts of requests that its workers get in addition to texts. */
   readonly passes: readonly Passable[];
@@ -229,7 +222,6 @@ export interface PromptOptions {
   readonly contextTokens: number | undefined;
 }
 
-/** A model and the workers that serve it now. */
 export interface Offer {
   readonly modelId: string;
   /** Name of the network whose workers serve the model. */
@@ -257,8 +249,7 @@ export interface ModelOverride {
   /** False hides the model. True lists it even while the network does not list it. */
   readonly enabled: boolean;
   readonly ownedBy: string | undefined;
-  /** The coefficient in thousandths that replaces the coefficient of each worker. */
+  /** In thousandths, in place of the coefficient of each worker. */
   readonly priceCoefficient: number | undefined;
-  /** The prices that replace those of the network. */
   readonly prices?: TokenPrices | undefined;
 }

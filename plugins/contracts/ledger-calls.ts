@@ -1,7 +1,6 @@
 /** Calls of node methods, and their answers. Part of the service `ledger`. */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 
-/** One whitelisted node method. */
 export interface LedgerMethod {
   readonly name: string;
   /** Names of the parameters, written as in the specification: `["storageKey", "blockHash?"]`. */
@@ -10,8 +9,7 @@ export interface LedgerMethod {
 }
 
 /**
- * The answer of a node. `bytes`: the unchanged bytes of the node; they are borrowed. `failed`: no node answered, and
- * nothing is charged.
+ * `bytes` are the unchanged bytes of the node; they are borrowed. `failed`: no node answered, and nothing is charged.
  */
 export type LedgerAnswer =
   | { readonly kind: "result"; readonly bytes: Buffer }
@@ -23,7 +21,7 @@ export type LedgerAnswer =
       readonly cause?: UpstreamFailure | undefined;
     };
 
-/** The reason why no node answered. `disagreement`: the nodes gave different answers to a call with a quorum. */
+/** `disagreement`: the nodes gave different answers to a call with a quorum. */
 export type LedgerFailure = "unreachable" | "timeout" | "garbage" | "aborted" | "disagreement";
 
 export interface LedgerCalls {

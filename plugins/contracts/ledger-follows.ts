@@ -36,9 +36,7 @@ export type FollowOperation =
       readonly childTrie: string | null;
     };
 
-/**
- * The end of an operation. `error`: the node's message as JSON text. `inaccessible`: repeating the operation may succeed.
- */
+/** `error`: the node's message as JSON text. `inaccessible`: repeating the operation may succeed. */
 export type OperationEnd =
   | { readonly kind: "done" }
   | { readonly kind: "error"; readonly error: string }
@@ -55,9 +53,9 @@ export interface OperationListener {
 }
 
 export interface ClientOperation {
-  /** Continues the operation. Call it after `isBehind` has become false. */
+  /** Call it after `isBehind` has become false. */
   resume(): void;
-  /** Ends the operation. The listener is not called after this. Returns true if the node has started it. */
+  /** The listener is not called after this. Returns true if the node has started the operation. */
   stop(): boolean;
 }
 

@@ -15,9 +15,8 @@ export interface SubmissionMethod extends SubscriptionMethod {
 }
 
 export interface LedgerSubmissions {
-  /** The methods that submit, by name. */
   readonly methods: ReadonlyMap<string, SubmissionMethod>;
-  /** The methods that start a submission, by the name of the method that ends it. */
+  /** The same methods, by the name of the method that ends the submission. */
   readonly ending: ReadonlyMap<string, SubmissionMethod>;
   /**
    * Submits an extrinsic to one node, once. `extrinsic`: hexadecimal with 0x. Never rejects. If the node of an open

@@ -1,6 +1,5 @@
 /** Subscriptions of the service `ledger`. Clients share one subscription at the node per method, except for storage. */
 
-/** A subscription method of the nodes (`chain_subscribeNewHeads`). */
 export interface SubscriptionMethod {
   /** Name of the method in charges. Its aliases have the same one. */
   readonly name: string;
@@ -29,11 +28,9 @@ export interface NotificationListener {
 }
 
 export interface ClientSubscription {
-  /**
-   * Starts the notifications. The first one is the one that a node sends to a new subscriber. Call it at most once.
-   */
+  /** The first notification is the one that a node sends to a new subscriber. Call it at most once. */
   start(listener: NotificationListener): void;
-  /** Ends the subscription. The listener is not called after this. */
+  /** The listener is not called after this. */
   close(): void;
 }
 

@@ -14,13 +14,9 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
+/** Pools and their decoders by name in `upstreams`. Undefined if there is none. */
 export interface Ledgers {
-  /** Returns the pool with this name in `upstreams`. Undefined if there is none. */
   pool(upstream: string): Ledger | undefined;
-  /**
-   * Returns the decoder for blocks, events and accounts of the pool with this name in `upstreams`. Undefined if there
-   * is none.
-   */
   decoder(upstream: string): Decoder | undefined;
 }
 
@@ -38,7 +34,6 @@ export interface LedgerNode {
    * wrong. It is used nevertheless while no other node is usable.
    */
   distrust(): void;
-  /** True while the node is not used for that reason. */
   readonly isDistrusted: boolean;
 }
 
@@ -58,9 +53,9 @@ export interface Ledger extends LedgerCalls {
   rpc(body: Buffer, over?: "http" | "websocket" | "websocket-write"): LedgerRpc;
   /** Subscriptions at the nodes, for clients that can be sent notifications. */
   readonly subscriptions: LedgerSubscriptions;
-  /** The methods `chainHead_v1_*`, which also need a client that can be sent notifications. */
+  /** The methods `chainHead_v1_*`, also for clients that can be sent notifications. */
   readonly follows: LedgerFollows;
-  /** The subscriptions `archive_v1_*`, which also need a client that can be sent notifications. */
+  /** The subscriptions `archive_v1_*`, also for clients that can be sent notifications. */
   readonly archive: LedgerArchive;
   /** Submitting extrinsics, for clients that may write and can be sent notifications. */
   readonly submissions: LedgerSubmissions;
@@ -73,7 +68,6 @@ export interface RpcCaller {
   readonly facts?: Pick<Exchange["facts"], "caller">;
 }
 
-/** A JSON-RPC answer: a text, bytes, or pieces of bytes in their order. */
 export type RpcAnswer = string | Uint8Array | readonly Uint8Array[] | undefined;
 
 /** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */

@@ -31,10 +31,7 @@ export interface ChargeLine {
   readonly pricing?: Pricing;
 }
 
-/**
- * The reason why a reservation exceeds a limit: the `details` of the 429 (decisions.md section 3). `window` is
- * undefined if the limit is that of the plan.
- */
+/** The `details` of the 429 (decisions.md section 3). `window` is undefined if the limit is that of the plan. */
 export interface CuRefusal {
   readonly kind: "refused";
   readonly window: "24h" | "30d" | undefined;
@@ -64,7 +61,7 @@ export interface Reservation {
 /** Charges cannot be recorded at the moment, and no request is served unmetered (503). */
 export interface MeterUnavailable {
   readonly kind: "unavailable";
-  /** The store that is the reason, and what is wrong with it, for the operator. */
+  /** The store and its fault, for the operator. */
   readonly reason?: string;
 }
 
@@ -104,12 +101,8 @@ export interface Meter {
 }
 
 export interface Metering extends Meter {
-  /** Returns the remaining purchased credit of the workspace, in milli-CU. */
   purchasedLeft(workspace: Workspace): Awaitable<number>;
-  /**
-   * Returns the usage of the windows of a key, and the times at which they clear. Reads every step of both windows, so
-   * call it for reports only, not for each request.
-   */
+  /** Reads every step of both windows, so call it for reports only, not for each request. */
   keyWindows(
     key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">,
   ): Awaitable<KeyWindows>;
@@ -124,9 +117,8 @@ export interface Metering extends Meter {
 
 /** One rolling window of a key. Times are in milliseconds since 1970 and assume that nothing more is charged. */
 export interface WindowState {
-  /** In milli-CU. */
   readonly usedMilliCu: number;
-  /** In milli-CU. Undefined if the window has no limit. */
+  /** Undefined if the window has no limit. */
   readonly limitMilliCu: number | undefined;
   /** Time at which the oldest charges leave the window. Undefined if it is empty. */
   readonly freesAt: number | undefined;
@@ -143,7 +135,7 @@ export interface KeyWindows {
   readonly openMilliCu: number;
 }
 
-/** Credit that a workspace has drawn in the current period, in milli-CU. */
+/** Credit that a workspace has drawn in the current period. */
 export interface WorkspaceUsage {
   /** Milliseconds since 1970. */
   readonly periodStart: number;
@@ -153,17 +145,11 @@ export interface WorkspaceUsage {
   readonly openMilliCu: number;
 }
 
-/**
- * The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, exactly once.
- */
+/** The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, once. */
 export interface ChargePart {
   readonly reservedMilliCu: number;
-  /** Charges the lines and releases the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
-  /**
-   * Call it after `settle`. Resolves to undefined when the charge has been written to disk, or to a Reply (503) if it
-   * cannot be written.
-   */
+  /** Call it after `settle`. Resolves when the charge is on disk, or to a Reply (503) if it cannot be written. */
   written(): Promise<Reply | undefined>;
   release(): void;
 }
@@ -182,7 +168,6 @@ export interface PartOptions {
   readonly principal?: KeyPrincipal;
 }
 
-/** The slot `charge` of the `meter` step: the account of an exchange. */
 export interface Charge {
   /**
    * Reserves credit, in addition to an earlier reservation. Always use `await`: with PostgreSQL, the result is now and
@@ -213,7 +198,6 @@ export interface Charge {
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
-    /** The account of the exchange. Set by `meter`. */
     charge: Charge;
   }
   interface Facts {

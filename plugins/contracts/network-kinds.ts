@@ -17,10 +17,7 @@ import type {
 } from "./inference.ts";
 import type { Price, TokenCounts, TokenPrices } from "./pricing.ts";
 
-/**
- * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
- * 6901).
- */
+/** Price of one native token in USD: a fixed decimal, or polled from a JSON document at a JSON Pointer (RFC 6901). */
 export type RateConfig =
   | { readonly kind: "fixed"; readonly usd: string }
   | {
@@ -32,7 +29,7 @@ export type RateConfig =
       readonly maxAgeMs: number;
     };
 
-/** An inference network of pipeline.yaml. Networks without a `url` are disabled and not listed. */
+/** Networks without a `url` are disabled and not listed. */
 export interface NetworkConfig {
   readonly name: string;
   /** Protocol of its workers: `openai`, or a kind that another service adds. */
@@ -43,7 +40,6 @@ export interface NetworkConfig {
   readonly origins: readonly string[];
   /** Document with workers and prices. Undefined if the network has none of its own. */
   readonly statusUrl: string | undefined;
-  /** Interval between two reads of the status. */
   readonly statusMs: number;
   /** Prices if the status has none. */
   readonly prices: TokenPrices;
@@ -84,9 +80,7 @@ export interface NetworkKind {
   readStatus?(config: NetworkConfig, document: unknown): NetworkStatus | undefined;
   /** Called when that document could not be read. `reason`: such as `status 401` or `ECONNREFUSED`. */
   statusFailed?(config: NetworkConfig, reason: string): void;
-  /**
-   * Opens the connections to the workers. `changed`: must be called when a worker becomes available or unavailable.
-   */
+  /** `changed` must be called when a worker becomes available or unavailable. */
   open(config: NetworkConfig, changed: () => void): Transport;
 }
 
@@ -105,7 +99,6 @@ export interface ListedWorker {
   readonly prices?: ListedPrices | undefined;
 }
 
-/** The connections to all workers of one network. */
 export interface Transport {
   /** Returns the route to a worker. The caller closes it before the transport. */
   routeTo(listed: ListedWorker): WorkerRoute;
@@ -116,7 +109,6 @@ export interface Transport {
 export interface WorkerRoute {
   /** True if the worker may be offered to callers. */
   readonly admitted: boolean;
-  /** The kind of evidence for the machine that the worker runs on. */
   readonly evidence: EvidenceKind;
   /** Resolves when `admitted` has been determined for the first time. */
   readonly settled: Promise<void>;
@@ -125,7 +117,7 @@ export interface WorkerRoute {
   probe(after: UpstreamFailure): Promise<boolean>;
   /** Called when a new status document still lists the worker. */
   listedAgain(): void;
-  /** Closes the route. Running requests are completed. */
+  /** Running requests are completed. */
   close(): void;
 }
 
@@ -137,7 +129,6 @@ export interface AttemptedWorker {
   failed(failure: UpstreamFailure): void;
 }
 
-/** The part of an answer that has arrived so far. */
 export interface PartialAnswer {
   /** Number of chunks with content or reasoning. */
   readonly chunks: number;
@@ -148,12 +139,10 @@ export interface PartialAnswer {
   readonly reasoningBytes: number;
 }
 
-/** The call that an attempt is made for: its request, and the callbacks for the worker's answer. */
 export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
   readonly network: { readonly config: NetworkConfig; readonly deps: { readonly log: Log } };
-  /** Called with a choice in borrowed bytes. */
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** Called after all data of one read has been passed on. */
   onRead(): void;
@@ -178,11 +167,9 @@ export interface RunningAttempt {
   begin(): void;
   pause(): void;
   resume(): void;
-  /**
-   * Called when only the worker's usage is still needed. Asks the worker to end the answer, if the protocol allows it.
-   */
+  /** Called when only the worker's usage is still needed. Asks the worker to end the answer, if the protocol can. */
   wrapUp(): void;
-  /** Ends the attempt in the gateway and at the worker. The call is not notified any more. */
+  /** The call is not notified any more. */
   abort(): void;
 }
 
@@ -192,7 +179,6 @@ export interface NetworkWorker extends AttemptedWorker {
 
 export interface NetworkModel extends Offer {
   readonly entry: ModelEntry;
-  /** The workers that may get requests. */
   readonly workers: readonly NetworkWorker[];
   /** Undefined if all have been tried. `session`: as in the request. */
   choose(tried: readonly NetworkWorker[], session?: string): NetworkWorker | undefined;

@@ -12,7 +12,7 @@ export interface ClassPrices {
   readonly reasoning: string;
 }
 
-/** Prices of tokens: exact decimals in nano native tokens. */
+/** Exact decimals in nano native tokens. */
 export interface TokenPrices {
   /** The price of each token; with `classes`, the highest of their prices. */
   readonly pricePerTokenNano: string;

@@ -1,11 +1,10 @@
 /** Callers of requests: workspaces, their plans and their API keys. */
 import type { Environment, Exchange } from "sluice-gateway/plugin";
 
-/** The names of the plans, from the smallest to the largest. */
+/** From the smallest to the largest. */
 export const planNames = ["free", "developer", "startup", "enterprise"] as const;
 export type PlanName = (typeof planNames)[number];
 
-/** The capabilities that a key can have. */
 export const capabilities = [
   "ledger:read",
   "ledger:write",
@@ -37,7 +36,7 @@ export interface Workspace {
   readonly pendingPlan: PlanName | undefined;
   /** Start of the billing period in which `pendingPlan` takes effect, in milliseconds since 1970. */
   readonly pendingPlanAt: number | undefined;
-  /** Sum of all purchases, in milli-CU. The meter keeps the remaining amount. */
+  /** In milli-CU. The meter keeps the remaining amount. */
   readonly purchasedTotalMilliCu: number;
   readonly overageLimitCuMilli: number | undefined;
   readonly createdAt: number;
@@ -55,7 +54,7 @@ export interface ApiKey {
   readonly rpsLimit: number | undefined;
   readonly cuLimit24hMilli: number | undefined;
   readonly cuLimit30dMilli: number | undefined;
-  /** Addresses and CIDR blocks from which the key may be used. Undefined if it may be used from anywhere. */
+  /** Addresses and CIDR blocks. Undefined if the key may be used from anywhere. */
   readonly allowedAddresses: readonly string[] | undefined;
   readonly createdAt: number;
   readonly expiresAt: number | undefined;
@@ -68,7 +67,6 @@ export interface KeyPrincipal {
   readonly kind: "key";
   readonly key: ApiKey;
   readonly workspace: Workspace;
-  /** The plan that is in force now. */
   readonly plan: Plan;
   /** Requests per second: the lower of the limit of the key and the limit of the plan. */
   readonly rps: number;
@@ -103,7 +101,7 @@ const causes: Readonly<Record<Anonymous["reason"], string>> = {
   "api key not allowed from this address": "address",
 };
 
-/** Returns the principal of a caller without a usable credential. `about`: what operators may learn in addition. */
+/** Returns a caller without a usable credential. `about`: what operators may learn in addition. */
 export function anonymous(
   reason: Anonymous["reason"],
   about: Partial<Pick<Anonymous, "cause" | "key">> = {},
@@ -111,7 +109,7 @@ export function anonymous(
   return Object.freeze({ kind: "anonymous", reason, cause: causes[reason], ...about });
 }
 
-/** The result of looking for a caller. `unavailable`: the store of the keys cannot be queried at the moment. */
+/** `unavailable`: the store of the keys cannot be queried at the moment. */
 export type Caller = Principal | { readonly kind: "unavailable" };
 
 /**
@@ -172,9 +170,7 @@ export interface Agent {
   readonly capabilities: readonly string[] | undefined;
 }
 
-/** The author of a change, for the audit log. */
 export interface ChangedBy {
-  /** Id of the key that makes the change. */
   readonly actor: string;
   readonly requestId: string;
 }

@@ -9,7 +9,7 @@ declare module "sluice-gateway/plugin" {
 }
 
 export interface Proofs {
-  /** Returns the prover of the upstream with this name. Undefined if the upstream has neither `checkpoint` nor `proof`. */
+  /** Undefined if the upstream has neither `checkpoint` nor `proof`. */
   prover(upstream: string): Prover | undefined;
 }
 
@@ -43,7 +43,6 @@ export interface UnprovedCall {
   /** The result of `ledger.rpc(body, over)`. It has not run. */
   readonly rpc: LedgerRpc;
   readonly body: Buffer;
-  /** Default `http`. */
   readonly over?: Parameters<Ledger["rpc"]>[1];
   /** The value of the header `X-Sluice-Proof` of the request or the handshake. */
   readonly wanted: string | undefined;

@@ -35,7 +35,6 @@ export interface Dialogue {
   readonly state: unknown;
 }
 
-/** The description of a resource in a link or a list, with the names of the Model Context Protocol. */
 export interface ResourceLink {
   /** Absolute URI. A fragment identifies a part of the resource; the resource is read as a whole. */
   readonly uri: string;
@@ -89,7 +88,6 @@ export type ToolOutcome =
   | {
       readonly ok: true;
       readonly tool: string;
-      /** The result as JSON text. */
       readonly json: string;
       /** True if the tool has an output schema. The result is then an object that matches it. */
       readonly isStructured?: boolean;

@@ -109,7 +109,7 @@ export type LogLevel =
   | "alert"
   | "emergency";
 
-/** The context of a call, passed to the tool with its input. Its methods may be destructured. */
+/** Its methods may be destructured. */
 export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
@@ -138,7 +138,6 @@ export interface ToolContext {
   ) => Promise<ToolOutcome>;
 }
 
-/** The entry of a tool in the catalogue, as discovery and lists show it. */
 export interface CatalogueEntry {
   readonly name: string;
   readonly description: string;

@@ -4,7 +4,6 @@
  */
 import type { UsageMember } from "./workspaces.ts";
 
-/** The charges of a workspace in a range of time. */
 export interface UsageRange {
   readonly workspaceId: string;
   /** Milliseconds since 1970, finite. `from` is inclusive, and `to` is exclusive. */
@@ -78,18 +77,15 @@ export type SpendAnswer =
   | { readonly kind: "done"; readonly spend: Spend }
   | { readonly kind: "unavailable" };
 
-/** `json`: the report as in docs/workspaces.md, in UTF-8. `unavailable`: it could not be computed in time. */
+/** `json`: the report of docs/workspaces.md, in UTF-8. `unavailable`: it could not be computed in time. */
 export type UsageReport =
   | { readonly kind: "done"; readonly json: Uint8Array }
   | { readonly kind: "tooManyGroups"; readonly maxGroups: number }
   | { readonly kind: "unavailable" };
 
 export interface UsageReports {
-  /** Adds up the charges of a workspace by group. The result of an aborted report is ignored. Never rejects. */
+  /** The result of an aborted report is ignored. Never rejects. */
   report(range: UsageRange, signal?: AbortSignal): Promise<UsageReport>;
-  /**
-   * Adds up the charges of whole days by one member. The figures include every charge that was settled before the call.
-   * Never rejects.
-   */
+  /** Adds up the charges of whole days. The figures include every charge that was settled before the call. Never rejects. */
   spend(query: SpendQuery): Promise<SpendAnswer>;
 }

@@ -42,11 +42,9 @@ export interface ChangeJson {
 export type UsageMember = "key" | "surface" | "method" | "model" | "day";
 
 export interface UsageQuery {
-  /**
-   * Start of the range, inclusive, in milliseconds since 1970. Undefined for the start of the current billing period.
-   */
+  /** Inclusive, in milliseconds since 1970. Undefined for the start of the current billing period. */
   readonly from: number | undefined;
-  /** End of the range, exclusive. Undefined for the end of the current billing period. */
+  /** Exclusive. Undefined for the end of the current billing period. */
   readonly to: number | undefined;
   readonly groupBy: readonly UsageMember[];
 }

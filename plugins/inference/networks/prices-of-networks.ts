@@ -1,11 +1,12 @@
-/** The prices in the sections `networks` and `rate`, which must be equal on all gateways that share credit. */
-
 interface Entry {
   readonly price_per_token_nano?: unknown;
   readonly rate?: unknown;
 }
 
-/** URLs may differ, because each gateway may reach a network through another address. */
+/**
+ * Returns the prices, which must be equal on all gateways that share credit. URLs may differ, because each gateway may
+ * reach a network through another address.
+ */
 export function pricesOfNetworks({
   networks,
   rate,
