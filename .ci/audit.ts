@@ -66,7 +66,7 @@ export function auditResult(
   return { vulnerable, outdated: [...outdated] };
 }
 
-/** Includes the advisories about the packages that the package depends on. */
+/** Returns the advisories about a package and about the packages that it depends on. */
 function advisoriesOf(name: string, vulnerabilities: Vulnerabilities): string[] {
   const names = new Set([name]);
   const ids = new Set<string>();

@@ -1,8 +1,7 @@
 /**
  * Compares the CPU time per request of this checkout with that of another one, for example of an older commit. Two
- * gateways of each run at the same time on core 0, and get the load in turn, in slices of a few seconds or less, so
- * that noise of the machine hits all of them alike. Two of each, because V8 optimizes every process a little
- * differently.
+ * gateways of each run at the same time on core 0 (V8 optimizes every process a little differently), and get the load
+ * in turn, in slices of a few seconds or less, so that noise of the machine hits all of them alike.
  *
  *   node bench/load/compare-checkouts.ts --other FOLDER [--workload node|mcp|chat] [--rounds 12]
  *

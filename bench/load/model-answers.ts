@@ -1,6 +1,5 @@
 /**
- * The events of mock-model.ts in the three APIs. An answer is a text, or the call of a tool whose arguments are the
- * tokens.
+ * The events of mock-model.ts in the three APIs. An answer is a text, or a call of a tool whose arguments are tokens.
  */
 import type { Api } from "./chat-client.ts";
 

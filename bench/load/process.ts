@@ -75,7 +75,7 @@ export function memoryMiB(pid: number): number {
   return sum(family(pid), rssOf);
 }
 
-/** Includes the children, because nginx works in them. */
+/** Returns the process and its children, because nginx works in these. */
 function family(pid: number): number[] {
   const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean),

@@ -1,7 +1,4 @@
-/**
- * The decoders with which ours is compared, brought to the same answer: the JSON text of a block's extrinsics or
- * events.
- */
+/** The decoders with which ours is compared. All give the JSON text of a block's extrinsics or events. */
 import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders";
 import { Tuple, decAnyMetadata, unifyMetadata, type Codec } from "@polkadot-api/substrate-bindings";
 import { readMetadata } from "../../plugins/ledger/ledger/decode/metadata.ts";

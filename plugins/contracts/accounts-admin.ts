@@ -1,15 +1,12 @@
-/**
- * `admin` of the service `accounts`: workspaces and keys for operators, without the rules for customers. Implemented in
- * plugins/billing/accounts.
- */
+/** `admin` of the service `accounts`: workspaces and keys for operators, without the rules for customers. */
 import type { Environment } from "sluice-gateway/plugin";
 import type { ApiKey, Capability, Plan, PlanName, Workspace } from "./principal.ts";
 import type { ChangeJson, WorkspaceJson } from "./workspaces.ts";
 
 /**
- * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, the id of a key, or `oidc:<subject>
- * (<e-mail>)` for a user of an OpenID provider; the last two have a `requestId`. `maxActiveKeys`: the number of active
- * keys that the author may give the workspace. Undefined for operators.
+ * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, the id of a key, or
+ * `oidc:<subject> (<e-mail>)` for a user of an OpenID provider; the last two have a `requestId`. `maxActiveKeys`: how
+ * many active keys the author may give the workspace. Undefined for operators.
  */
 export interface ChangeAuthor {
   readonly actor: string;
@@ -18,10 +15,7 @@ export interface ChangeAuthor {
   readonly maxActiveKeys?: number | undefined;
 }
 
-/**
- * `notFound`: the workspace or key does not exist. `conflict`: its state does not allow the change. The message is for
- * people.
- */
+/** `notFound`: the workspace or key does not exist. `conflict`: its state does not allow the change. */
 export interface Failed {
   readonly failed: "notFound" | "conflict";
   readonly message: string;
@@ -50,7 +44,6 @@ export interface NewKey {
 export interface KeyRecord extends ApiKey {
   /** Time of the last use, accurate to one minute. Undefined if the key was never used. */
   readonly lastUsedAt: number | undefined;
-  /** Id of the key that replaced this one. */
   readonly rotatedTo: string | undefined;
 }
 
@@ -73,7 +66,7 @@ export interface KeySearch {
   readonly text: string;
   /** Selects the keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
   readonly activeAt: number | undefined;
-  /** Number of keys to leave out, for the next pages. 0 by default. */
+  /** Default: 0. */
   readonly skip?: number | undefined;
   readonly limit: number;
 }
@@ -88,10 +81,7 @@ export interface WorkspaceSearch {
 export interface ChangeSearch {
   /** All workspaces and the changes of the deployment if undefined. */
   readonly workspaceId: string | undefined;
-  /**
-   * Part of the actor, the action, an id or the details, in any case. Empty for all changes. A search takes about 1 µs
-   * per change.
-   */
+  /** Part of the actor, the action, an id or the details, in any case; about 1 µs per change. Empty for all changes. */
   readonly text: string;
   /** Only changes with a lower id, for the next pages. Undefined for the newest ones. */
   readonly before: number | undefined;
@@ -112,7 +102,6 @@ export interface KeySettings {
 export interface WorkspaceSettings {
   /** Plan to set at once, higher or lower. Clears a pending plan. */
   readonly plan?: PlanName | undefined;
-  /** `null` removes the limit. */
   readonly overageLimitCuMilli?: number | null | undefined;
 }
 
@@ -150,7 +139,7 @@ export interface AccountsAdmin {
   plan(name: PlanName): Plan;
   createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Promise<Workspace>;
   findWorkspace(id: string): Promise<Workspace | undefined>;
-  /** Returns at most `limit` workspaces as stored, oldest first. A pending plan can be due. */
+  /** Returns workspaces as stored, oldest first. A pending plan can be due. */
   listWorkspaces(limit: number): Promise<readonly Workspace[]>;
   /** Returns workspaces as stored, newest first. A pending plan can be due. */
   searchWorkspaces(search: WorkspaceSearch): Promise<readonly Workspace[]>;
@@ -171,8 +160,8 @@ export interface AccountsAdmin {
    */
   rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Promise<RotatedKey | Failed>;
   /**
-   * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to
-   * expire earlier than the end of its overlap, but not later.
+   * Only an active key can be changed; revocation and expiry are final. A rotated key may be set to expire earlier than
+   * the end of its overlap, but not later.
    */
   setKey(id: string, settings: KeySettings, by: ChangeAuthor): Promise<KeyRecord | Failed>;
   /** A revoked key keeps the time of its first revocation. */

@@ -1,6 +1,4 @@
-/**
- * The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts.
- */
+/** The service `accounts`: workspaces, API keys and callers. Implemented in plugins/billing/accounts. */
 import type { Awaitable, Exchange } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
@@ -24,8 +22,8 @@ export interface Callers {
   identify(authorization: string | undefined, address?: string): Awaitable<Caller>;
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
   /**
-   * Returns the caller of an earlier request as the accounts know it now, for connections that stay open. `principal`: the
-   * principal of that request. The caller is anonymous if its key was revoked or its claims have expired. Never fails.
+   * Returns the caller with this principal of an earlier request as the accounts know it now, for connections that stay
+   * open. The caller is anonymous if its key was revoked or its claims have expired. Never fails.
    */
   identifyAgain(principal: KeyPrincipal, address: string): Awaitable<Caller>;
   /**
@@ -52,7 +50,7 @@ export interface Accounts extends Callers {
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /**
    * Replaces all overrides of a network with `models`, which must have distinct ids. Returns false if they could not be
-   * written; nothing has changed in that case. The change is durable when the method has returned, or the surrounding
+   * written; nothing has changed then. The change is durable when the method has returned, or the surrounding
    * transaction has committed.
    */
   replaceOverrides(

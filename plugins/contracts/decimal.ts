@@ -6,7 +6,7 @@ export interface Decimal {
   readonly places: number;
 }
 
-/** At most 18 digits before the point and 30 after it. */
+/** The accepted notation: at most 18 digits before the point and 30 after it. */
 const form = /^(\d{1,18})(?:\.(\d{1,30}))?$/;
 
 /** Parses a decimal (`12`, `0.001`). Undefined for anything else, including signs, exponents and spaces. */
@@ -18,7 +18,7 @@ export function parseDecimal(text: string): Decimal | undefined {
 }
 
 /**
- * Returns a decimal from a JSON value as text. A number has the digits that JavaScript prints (including `1.5e-7`).
+ * Returns a JSON value as the text of a decimal. A number has the digits that JavaScript prints (including `1.5e-7`).
  * Undefined if the value is not a decimal.
  */
 export function decimalText(value: unknown): string | undefined {

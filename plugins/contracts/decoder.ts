@@ -1,7 +1,4 @@
-/**
- * The decoders of the service `ledger`: decode a node's answers by the metadata of its runtime. Implemented in
- * plugins/ledger/ledger/decode.
- */
+/** The decoders of the service `ledger`. Implemented in plugins/ledger/ledger/decode. */
 
 import type { LedgerCalls } from "./ledger-calls.ts";
 
@@ -41,7 +38,7 @@ export interface CallSummary {
 interface DecodeOptions {
   /** Aborted when the caller no longer needs the result. Work that other callers share continues. */
   readonly signal?: AbortSignal | undefined;
-  /** Answers the calls that read the block, in place of the pool. Default: the pool. */
+  /** Answers the calls that read the block. Default: the pool. */
   readonly ledger?: LedgerCalls | undefined;
 }
 
@@ -73,7 +70,7 @@ export interface Decoder {
    * and 64 or 40 hex digits. Undefined for anything else.
    */
   accountId(address: string): Uint8Array | undefined;
-  /** Describes an extrinsic (with its length prefix) by the runtime of the best block, for confirmations. */
+  /** Describes an extrinsic (with its length prefix) by the runtime of the best block. */
   summary(
     extrinsic: Uint8Array,
     options?: DecodeOptions,

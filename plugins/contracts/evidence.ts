@@ -44,7 +44,7 @@ export type QuoteFailure = "unavailable" | "timeout" | "aborted" | "reserved";
 export interface Evidence {
   /**
    * Requests a fresh quote that contains these 64 bytes, `raw` or `hashed`. If `reportData` is undefined, the quote is
-   * for the image only and contains the hash of 32 random bytes. `failed`: no quote could be made.
+   * for the image only and contains the hash of 32 random bytes.
    */
   quote(
     reportData: Uint8Array | undefined,

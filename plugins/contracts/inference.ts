@@ -2,15 +2,10 @@
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { Pricing, TokenCounts, TokenPrices } from "./pricing.ts";
 
-/**
- * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.
- */
+/** Hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested. */
 export type EvidenceKind = "tdx" | "sev-snp" | "simulated" | "none";
 
-/**
- * The lowest (`base`), median (`standard`) and highest (`priority`) price coefficient of a model's active workers, in
- * thousandths.
- */
+/** Lowest, median and highest price coefficient of a model's active workers, in thousandths. */
 export interface CoefficientBands {
   readonly base: number;
   readonly standard: number;
@@ -39,7 +34,7 @@ export interface ModelEntry extends ListedPrices {
   readonly evidence: EvidenceKind;
 }
 
-/** The worker that answered, with its price at the time when it was chosen. */
+/** `pricing`: the price at the time when the worker was chosen. */
 export interface ServingWorker {
   readonly network: string;
   readonly id: string;
@@ -69,15 +64,9 @@ export interface AttemptFailure {
   /** The wait that the worker asks for, from 1 to 300 seconds. */
   readonly retryAfterSeconds?: number | undefined;
   readonly contextExceeded?: ContextExceeded | undefined;
-  /**
-   * The check of the worker's evidence or bill that failed, and why. The client gets this text; no other worker is
-   * tried.
-   */
+  /** The check of the worker's evidence or bill that failed, and why. Sent to the client; no other worker is tried. */
   readonly failedCheck?: string | undefined;
-  /**
-   * The worker's server has refused the gateway's own key, its balance or its rate. The client gets this error; no
-   * other worker is tried.
-   */
+  /** The worker's server refused the gateway's key, balance or rate. Sent to the client; no other worker is tried. */
   readonly refusal?: "UNAUTHORIZED" | "INSUFFICIENT_BALANCE" | "RATE_LIMITED" | undefined;
   /** True if the request must not be sent to another worker, whatever has failed. */
   readonly isFinal?: boolean | undefined;
@@ -98,13 +87,12 @@ export interface InferenceResult {
   /** Σ tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 15). */
   readonly costMilliCu: number;
   /**
-   * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit.
-   * Undefined if the answer is incomplete.
+   * The worker's finish reason, or `length` if the gateway ended the answer at its token limit. Undefined if the answer
+   * is incomplete.
    */
   readonly finishReason: string | undefined;
 }
 
-/** A call of a tool in the answer of a model. */
 export interface ToolCall {
   /** Empty if the worker gives the call none. */
   readonly id: string;
@@ -113,7 +101,6 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
-/** An API of workers other than chat completions. */
 export type WorkerApi = "embeddings" | "responses" | "messages" | "count_tokens";
 
 export interface WholeMessage {
@@ -172,9 +159,8 @@ export interface InferenceRequest {
   readonly promptBytes: number;
   /** Maximum number of tokens of the images in the prompt. Default 0. */
   readonly imageTokens?: number;
-  /** Key of the session that the request belongs to, whose requests should have the same worker. Default: none. */
+  /** Key of the session whose requests should have the same worker. Default: none. */
   readonly session?: string | undefined;
-  /** The token limit in `body`. Undefined if the request has no limit. */
   readonly maxTokens?: number | undefined;
   /**
    * Additional headers (those that steps have set, and the trace context), as a flat list of name, value … Headers that
@@ -191,18 +177,18 @@ export interface InferenceCall {
   resume(): void;
   /**
    * Ends the call in the gateway and at the worker. The reader is not called any more. Returns the result for the
-   * tokens that the worker has read and produced so far. Undefined if no worker has received the request.
+   * tokens that the worker has read and produced. Undefined if no worker has received the request.
    */
   abort(): InferenceResult | undefined;
   /**
-   * Ends the call because the client has disconnected. Works like `abort`, but the worker may still report its usage.
-   * Resolves when the worker has reported it, or after 2 s. Never rejects.
+   * Works like `abort` for a client that has disconnected, but the worker may still report its usage. Resolves when it
+   * has, or after 2 s. Never rejects.
    */
   abortWithUsage(): Promise<InferenceResult | undefined>;
 }
 
 /**
- * The parts of a request that a network can pass on to its workers in addition to texts (decisions.md section 15).
+ * Parts of requests that a network can pass on to its workers in addition to texts (decisions.md section 15).
  *
  * - `tools`: tools, their calls and their results.
  * - `sampling`: temperature, stop sequences, penalties, seed and the like.
@@ -214,9 +200,8 @@ export interface InferenceCall {
 export type Passable = "tools" | "sampling" | "format" | "logprobs" | "images" | "reasoning";
 
 export interface PromptOptions {
-  /** The parts of requests that its workers get in addition to texts. */
   readonly passes: readonly Passable[];
-  /** Number of prompt tokens for which credit is reserved per image. */
+  /** Tokens for which credit is reserved per image. */
   readonly imageTokens: number;
   /** Maximum number of prompt tokens that its models read. Undefined if it is not known. */
   readonly contextTokens: number | undefined;
@@ -224,7 +209,6 @@ export interface PromptOptions {
 
 export interface Offer {
   readonly modelId: string;
-  /** Name of the network whose workers serve the model. */
   readonly network: string;
   readonly activeWorkers: number;
   /** Number of output tokens that are reserved for a request without a token limit. */
@@ -243,13 +227,13 @@ export interface Offer {
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall;
 }
 
-/** A change to one model in the catalogue of a network: PUT /v1/admin/confidential/{network}/models. */
+/** A change to the catalogue of a network: PUT /v1/admin/confidential/{network}/models. */
 export interface ModelOverride {
   readonly id: string;
   /** False hides the model. True lists it even while the network does not list it. */
   readonly enabled: boolean;
   readonly ownedBy: string | undefined;
-  /** In thousandths, in place of the coefficient of each worker. */
+  /** Thousandths that replace the coefficient of each worker. */
   readonly priceCoefficient: number | undefined;
   readonly prices?: TokenPrices | undefined;
 }

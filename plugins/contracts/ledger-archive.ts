@@ -1,6 +1,6 @@
 /**
- * The subscriptions of the group `archive_v1` of the service `ledger`, from the JSON-RPC interface specification of the
- * ecosystem. They read the storage at a block, and end when everything has been read.
+ * `archive_v1` of the service `ledger`, from the JSON-RPC interface specification of the ecosystem. Its subscriptions
+ * read the storage at a block, and end when everything has been read.
  */
 import type {
   ClientSubscription,
@@ -23,7 +23,7 @@ export interface ArchiveRequest {
   readonly params: string;
 }
 
-/** Paused until `start` is called. */
+/** A read is paused until `start` is called. */
 export interface ClientArchiveRead extends ClientSubscription {
   /** Makes the node wait, because the client does not read. A few notifications may still follow. */
   pause(): void;

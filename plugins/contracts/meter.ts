@@ -1,7 +1,4 @@
-/**
- * The service `metering`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
- * `meter` (plugins/billing/meter).
- */
+/** The service `metering` and the slot `charge`. Implemented in plugins/billing/metering and plugins/billing/meter. */
 import type { Awaitable, LimitReached, Reply } from "sluice-gateway/plugin";
 import type { Agent, ApiKey, KeyPrincipal, Workspace } from "./principal.ts";
 import type { Pricing } from "./pricing.ts";
@@ -68,7 +65,7 @@ export interface MeterUnavailable {
 export interface ReservedFor {
   readonly requestId: string;
   readonly surface: string;
-  /** Path of the route, as written in pipeline.yaml. Written to the journal with the charge. */
+  /** Path of the route in pipeline.yaml. Written to the journal with the charge. */
   readonly route?: string | undefined;
   /** Written to the journal with the charge. */
   readonly agent?: Agent | undefined;
@@ -89,10 +86,7 @@ export interface Meter {
     costMilliCu: number,
     about: ReservedFor,
   ): Awaitable<Reservation | CuRefusal | MeterUnavailable>;
-  /**
-   * Reserves `costMilliCu` even if a limit is exceeded: for a meter in shadow mode, and for work that has already been
-   * done.
-   */
+  /** Reserves even if a limit is exceeded: for a meter in shadow mode, and for work that has already been done. */
   reserveWithoutLimit(
     principal: KeyPrincipal,
     costMilliCu: number,
@@ -124,14 +118,13 @@ export interface WindowState {
   readonly freesAt: number | undefined;
   /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
   readonly roomAt: number | undefined;
-  /** Time at which the window is empty. Undefined if it is empty now. */
   readonly emptyAt: number | undefined;
 }
 
 export interface KeyWindows {
   readonly day: WindowState;
   readonly month: WindowState;
-  /** Credit that is reserved and not settled, in milli-CU. It counts in both windows. */
+  /** Credit that is reserved and not settled. It counts in both windows. */
   readonly openMilliCu: number;
 }
 
@@ -155,7 +148,6 @@ export interface ChargePart {
 }
 
 export interface PartOptions {
-  /** True if bytes of the answer will be sent before the part is settled. */
   readonly streamed?: boolean;
   /**
    * True if the call and its part continue after the exchange has ended. The plugin that opened the part must end it.
@@ -163,7 +155,7 @@ export interface PartOptions {
   readonly detached?: boolean;
   /**
    * The principal who pays, as currently known, for an exchange that lasts longer than the state of its key at arrival.
-   * The default is the principal of the exchange.
+   * Default: the principal of the exchange.
    */
   readonly principal?: KeyPrincipal;
 }
@@ -178,10 +170,7 @@ export interface Charge {
     costMilliCu: number,
     options?: { readonly streamed?: boolean },
   ): Awaitable<Reply | undefined>;
-  /**
-   * Charges the actual cost. Call it at most once. The last byte of the answer is sent after the charge has been
-   * written to disk.
-   */
+  /** Call it at most once. The last byte of the answer is sent after the charge has been written to disk. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /**
    * Reserves credit for one of several calls of the exchange. Each part is settled or released separately. An exchange
@@ -192,7 +181,7 @@ export interface Charge {
     costMilliCu: number,
     options?: PartOptions,
   ): Awaitable<ChargePart | CuRefusal | MeterUnavailable>;
-  /** Sum of the settled lines, including those of parts. Undefined before the first line is settled. */
+  /** Sum of the settled lines and parts. Undefined before the first line is settled. */
   readonly usedMilliCu: number | undefined;
 }
 
@@ -201,7 +190,7 @@ declare module "sluice-gateway/plugin" {
     charge: Charge;
   }
   interface Facts {
-    /** Sum of the charges of the exchange. Missing if nothing was charged. */
+    /** Missing if nothing was charged. */
     costMilliCu: number;
   }
 }

@@ -1,4 +1,4 @@
-/** The catalogue of models as clients see it: the answer of `GET /v1/models` and of changes to the catalogue. */
+/** The catalogue of models as clients see it, in `GET /v1/models` and after changes to it. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import type { ModelEntry } from "./inference.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The interface between the service `networks` and the services that add kinds of networks: routes to workers, and the
- * attempts to answer a request over such a route.
- */
+/** The interface for services that add kinds of networks: routes to workers, and attempts to answer a request. */
 import type { Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptFailure,
@@ -29,7 +26,7 @@ export type RateConfig =
       readonly maxAgeMs: number;
     };
 
-/** Networks without a `url` are disabled and not listed. */
+/** A network of pipeline.yaml. Those without a `url` are disabled and not listed. */
 export interface NetworkConfig {
   readonly name: string;
   /** Protocol of its workers: `openai`, or a kind that another service adds. */
@@ -45,7 +42,6 @@ export interface NetworkConfig {
   readonly prices: TokenPrices;
   /** The rate of the network, else the rate at the top level of the file. */
   readonly rate: RateConfig | undefined;
-  /** Headers sent to its servers, such as `Authorization: Bearer …`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   /** Time limit until a streamed answer begins, and between two chunks of any answer. */
@@ -55,19 +51,16 @@ export interface NetworkConfig {
   /** Number of output tokens for which credit is reserved if the request has no limit. */
   readonly maxOutputTokens: number;
   readonly prompt: PromptOptions;
-  /** The APIs of its workers in addition to chat completions. */
   readonly speaks: readonly WorkerApi[];
   /** `session`: the requests of a session go to the same worker, while it is not too busy. */
   readonly affinity: "session" | "none";
 }
 
 export interface NetworkStatus {
-  /** Undefined if the network does not state a price. */
   readonly prices: TokenPrices | undefined;
   readonly workers: readonly ListedWorker[];
 }
 
-/** Driver for one protocol of inference networks. */
 export interface NetworkKind {
   /** URL schemes of the workers that a status document may list, such as `https:`. */
   readonly workerProtocols: readonly string[];
@@ -76,7 +69,7 @@ export interface NetworkKind {
    * each model that the network's server lists is a worker.
    */
   statusUrl?(config: NetworkConfig): string;
-  /** Reads that document. Undefined if it is not valid. Default: the status document of decisions.md section 8. */
+  /** Undefined if that document is not valid. Default: the status document of decisions.md section 8. */
   readStatus?(config: NetworkConfig, document: unknown): NetworkStatus | undefined;
   /** Called when that document could not be read. `reason`: such as `status 401` or `ECONNREFUSED`. */
   statusFailed?(config: NetworkConfig, reason: string): void;
@@ -93,14 +86,14 @@ export interface ListedWorker {
   /** Thousandths. */
   readonly coefficient: number;
   readonly state: WorkerState;
-  /** Base URL. Undefined for the URL of the network. */
+  /** Base URL. Default: that of the network. */
   readonly url: string | undefined;
-  /** The prices that lists of models show. Default: those of the network. */
+  /** Prices for lists of models. Default: those of the network. */
   readonly prices?: ListedPrices | undefined;
 }
 
 export interface Transport {
-  /** Returns the route to a worker. The caller closes it before the transport. */
+  /** The caller closes the route before the transport. */
   routeTo(listed: ListedWorker): WorkerRoute;
   /** Resolves when all running requests have ended. */
   close(): Promise<void>;
@@ -123,7 +116,6 @@ export interface WorkerRoute {
 
 export interface AttemptedWorker {
   readonly id: string;
-  /** Counts the requests in flight. */
   readonly load: { add(requests: number): void };
   succeeded(): void;
   failed(failure: UpstreamFailure): void;
@@ -144,7 +136,6 @@ export interface AttemptedCall {
   readonly modelId: string;
   readonly network: { readonly config: NetworkConfig; readonly deps: { readonly log: Log } };
   onChoice(bytes: Buffer, start: number, end: number): void;
-  /** Called after all data of one read has been passed on. */
   onRead(): void;
   /** `message`: the answer, if it is in one piece. `native`: as in `AnswerReader`. */
   onEnd(message: WholeMessage | undefined, native?: Buffer): void;
@@ -154,13 +145,12 @@ export interface AttemptedCall {
 /** One request to one worker. It reports the answer to its call. */
 export interface RunningAttempt {
   readonly worker: AttemptedWorker;
-  /** The worker's usage report. Undefined while it has not sent a valid one. */
+  /** Undefined while the worker has not sent a valid report. */
   readonly reported: TokenUsage | undefined;
   readonly produced: PartialAnswer;
   readonly finishReason: string | undefined;
-  /** The price that the worker asks for. Default: that of the network. */
+  /** Default: that of the network. */
   readonly price?: Price | undefined;
-  /** As in `InferenceCall`. */
   readonly headers?: readonly string[] | undefined;
   /** True after the worker has received the whole request. */
   readonly hasRequest: boolean;
@@ -183,16 +173,16 @@ export interface NetworkModel extends Offer {
   /** Undefined if all have been tried. `session`: as in the request. */
   choose(tried: readonly NetworkWorker[], session?: string): NetworkWorker | undefined;
   priceOf(worker: NetworkWorker): Price;
-  /** Returns the current price of the model at a coefficient, which is given in thousandths. */
+  /** `coefficient`: thousandths. */
   priceAt(coefficient: number): Price;
 }
 
 /** Records metrics of a network's requests. Times are monotonic milliseconds, as returned by `now`. */
 export interface CallRecords {
   now(): number;
-  /** Records the time from `since`, when the worker received the request, to the first chunk of the answer. */
+  /** `since`: when the worker received the request. */
   firstToken(model: string, since: number): void;
-  /** Records the end of an answer. `why`: empty if the answer is complete. */
+  /** `why`: empty if the answer is complete. */
   ended(model: string, since: number, why: "" | "broken" | "client_left"): void;
   /** `worker`: the id of the worker that has reported the tokens. */
   used(model: string, tokens: TokenCounts, worker?: string): void;
@@ -203,7 +193,7 @@ export interface OpenNetwork {
   readonly config: NetworkConfig;
   /** The models by id, in a stable order. */
   readonly models: ReadonlyMap<string, NetworkModel>;
-  /** Returns the current price at a coefficient, of models without prices of their own. */
+  /** Returns the current price of models without prices of their own. */
   priceAt(coefficient: number): Price;
   readonly callMetrics: CallRecords;
 }

@@ -10,7 +10,7 @@ declare module "sluice-gateway/plugin" {
 }
 
 export interface Networks {
-  /** In the order of pipeline.yaml. */
+  /** Names in the order of pipeline.yaml. */
   readonly names: readonly string[];
   /** Returns models in a stable order. Empty for a network that is not configured. */
   models(network?: string): readonly ModelEntry[];
@@ -35,11 +35,10 @@ export interface Networks {
    * worker for the model, else of the first that lists the model. Undefined if none lists it.
    */
   find(modelId: string, network?: string): Offer | undefined;
-  /** The networks that are open, in the order of pipeline.yaml. */
   readonly open: readonly OpenNetwork[];
   /**
-   * Opens the networks of this kind. A service calls it when it starts, so that the networks are open before any other
-   * plugin asks for them.
+   * Opens the networks of this kind. A service calls it when it starts, so that they are open before any other plugin
+   * asks for them.
    */
   addKind(name: string, kind: NetworkKind): void;
 }

@@ -97,9 +97,7 @@ function higher(one: bigint, other: bigint): bigint {
   return one > other ? one : other;
 }
 
-/**
- * Limits a cost to the safe integers, in which credit is counted. Nine million USD for one answer is an error anyway.
- */
+/** Limits a cost to safe integers, in which credit is counted. Nine million USD for one answer is an error anyway. */
 function boundedMilliCu(cost: bigint): number {
   return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost);
 }

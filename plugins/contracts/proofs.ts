@@ -15,13 +15,13 @@ export interface Proofs {
 
 export interface Prover {
   /**
-   * Returns what to run instead of `rpc` in order to prove the answer. Undefined if nobody asks for proofs: neither the
-   * upstream nor the client.
+   * Returns what to run instead of `rpc` in order to prove the answer. Undefined if neither the upstream nor the client
+   * asks for proofs.
    */
   prove(call: UnprovedCall): ProvedRpc | undefined;
   /**
-   * Answers a call of the gateway itself like `Ledger.call`, with a proof if there is one. Undefined if the upstream does
-   * not ask for proofs.
+   * Answers a call of the gateway itself like `Ledger.call`, with a proof if there is one. Undefined if the upstream
+   * does not ask for proofs.
    */
   readonly call: ((...call: Parameters<Ledger["call"]>) => Promise<ProvedAnswer>) | undefined;
   /**

@@ -1,4 +1,4 @@
-/** Tests of one plugin of kind `tools`, through the real catalogue of tools. */
+/** Tests one plugin of kind `tools` through the real catalogue of tools. */
 import type { ToolsPlugin } from "sluice-gateway/plugin";
 import {
   startTested,
@@ -12,7 +12,7 @@ import type { ToolOutcome } from "./tool-result.ts";
 
 export interface TestedTools<Options = unknown> extends TestedPlugin<Options> {
   readonly catalogue: Tools;
-  /** Calls a tool. `caller`: members in which the caller differs from the default, a caller with all capabilities. */
+  /** `caller`: members in which the caller differs from the default, which has all capabilities. */
   call(tool: string, input?: unknown, caller?: TestCaller): Promise<ToolOutcome>;
 }
 

@@ -54,7 +54,7 @@ export interface WantedKey {
 export interface TestKey {
   readonly workspaceId: string;
   readonly keyId: string;
-  /** For `Authorization: Bearer`. */
+  /** Text for `Authorization: Bearer`. */
   readonly key: string;
 }
 

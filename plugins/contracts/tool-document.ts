@@ -19,13 +19,12 @@ export interface PromptArgument {
   readonly name: string;
   readonly description?: string;
   readonly required?: boolean;
-  /** Returns completions of the value, best first. */
+  /** Returns completions, best first. */
   complete?(value: string): readonly string[];
 }
 
-/** A prompt that people choose in their client. It is free for every key that has its capability. */
+/** People choose a prompt in their client. It is free for every key that has its capability. */
 export interface Prompt {
-  /** Unique within a deployment. */
   readonly name: string;
   readonly title?: string;
   readonly description: string;

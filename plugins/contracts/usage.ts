@@ -1,7 +1,4 @@
-/**
- * `usage` of the service `metering`: reports of the settled charges. Implemented in
- * plugins/billing/metering/usage.
- */
+/** `usage` of the service `metering`: reports of the settled charges. */
 import type { UsageMember } from "./workspaces.ts";
 
 export interface UsageRange {
@@ -13,8 +10,8 @@ export interface UsageRange {
 }
 
 /**
- * The members by which the spend can be broken down. `tool`: the method of a charge of a tool. `tag`: the name that the
- * agent gave itself (`X-Agent-Name`). `route`: the path of the route as written in pipeline.yaml.
+ * `tool`: the method of a charge of a tool. `tag`: the name that the agent gave itself (`X-Agent-Name`). `route`: the
+ * path of the route as written in pipeline.yaml.
  */
 export const spendMembers = [
   "workspace",
@@ -34,7 +31,6 @@ export interface SpendQuery {
   readonly from: number;
   readonly to: number;
   readonly by: SpendMember;
-  /** Maximum number of groups. */
   readonly limit: number;
   /** True to request steps of an hour. They are used if the range has at most two days. */
   readonly wantsHours?: boolean;
@@ -68,7 +64,7 @@ export interface Spend {
   readonly stepMs: number;
   /** Milli-CU of each step of the range. */
   readonly steps: readonly number[];
-  /** Milli-CU of the largest groups in each step, in the order of `groups`. */
+  /** Milli-CU of each of `groups` in each step. */
   readonly series: readonly (readonly number[])[];
 }
 

@@ -49,8 +49,7 @@ class ChatStream implements StreamRenderer {
   }
 
   /**
-   * Omits `[DONE]`, so that clients do not treat the answer as complete. Agents repeat a request after an error of this
-   * type.
+   * Omits `[DONE]`, so that clients do not treat the answer as complete. Agents repeat it after an error of this type.
    */
   failed(error: CompletionError): string {
     return `data: ${errorJson(error, "server_error")}\n\n`;

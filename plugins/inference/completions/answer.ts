@@ -80,9 +80,7 @@ interface ReadBody<T> {
   readonly read: T;
 }
 
-/**
- * `read` may throw `InvalidRequest`. Returns the reply if the body is not valid, or the path names an unknown network.
- */
+/** `read` may throw `InvalidRequest`. Returns a reply for an invalid body, or for a path with an unknown network. */
 export function readBody<T>(
   api: Pick<CompletionApi, "renderError">,
   x: Exchange,

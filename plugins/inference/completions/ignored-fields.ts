@@ -45,9 +45,7 @@ export class IgnoredNames {
   }
 }
 
-/**
- * Returns a flat list. The names come from a fixed list or from `IgnoredNames`, so the size of the header is bounded.
- */
+/** Returns a flat list. The names come from a fixed list or from `IgnoredNames`, so the header is bounded. */
 export function ignoredFieldsHeader(ignored: readonly string[]): readonly string[] {
   return ignored.length === 0 ? [] : [ignoredHeader, ignored.join(", ")];
 }

@@ -50,7 +50,7 @@ export const workerEfforts: ReadonlyMap<unknown, string> = new Map([
 
 export const knownFields: readonly string[] = partOfField.map(([name]) => name);
 
-/** Members that the gateway reads itself or names by their part. All others are named as the client wrote them. */
+/** All other members of a request are named as the client wrote them. The gateway reads the first ones itself. */
 const knownMembers: readonly string[] = [
   "model",
   "messages",

@@ -27,6 +27,7 @@ const countOperation = operationOf(
 
 /** Few texts have more tokens than a third of their bytes. */
 const bytesPerToken = 3;
+/** The tokens that a chat template adds to a message: its role and some marks. */
 const tokensPerMessage = 8;
 /** Milliseconds. An agent waits for the count, so a silent worker is not waited for longer. */
 const countMs = 3_000;

@@ -11,7 +11,7 @@ export class AllowedOrigins {
   readonly #network: string;
   readonly #allowed: ReadonlySet<string>;
   readonly #log: Log;
-  /** Origins that are in the document and were logged. */
+  /** Origins that were refused at the last reading. Each is logged once while it stays in the document. */
   #refused: ReadonlySet<string> = new Set();
 
   constructor({ name, url, origins }: NetworkConfig, log: Log) {

@@ -1,7 +1,6 @@
 /**
  * Recognizes chunks that differ from an earlier chunk of the stream only in their text: a worker writes all of them in
- * the same form. Finding the choice of such a chunk takes 0.4 instead of 1.0 µs for 200 bytes, because it is not
- * parsed.
+ * the same form. Finding the choice then takes 0.4 instead of 1.0 µs for a chunk of 200 bytes.
  */
 import { quote, skipString } from "sluice-gateway/internal/http";
 import type { Chunk } from "./chunk.ts";

@@ -114,8 +114,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   }
 
   /**
-   * Over HTTP, an answer can only be ended by closing the connection, and then no usage is reported. So it is read to
-   * its end.
+   * Over HTTP, an answer can only be ended by closing the connection, which yields no usage. So it is read to its end.
    */
   wrapUp(): void {
     this.resume();

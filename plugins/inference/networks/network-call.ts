@@ -169,8 +169,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   }
 
   /**
-   * From now on the request is not retried, so the body is released: a prompt may be long and its answer may take
-   * minutes.
+   * From now on the request is not retried. The body is released: a prompt may be long, and its answer take minutes.
    */
   #begin(): void {
     this.#hasBegun = true;

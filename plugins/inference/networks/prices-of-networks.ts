@@ -3,10 +3,7 @@ interface Entry {
   readonly rate?: unknown;
 }
 
-/**
- * Returns the prices, which must be equal on all gateways that share credit. URLs may differ, because each gateway may
- * reach a network through another address.
- */
+/** Prices must be equal on all gateways that share credit. URLs may differ: a network can have several addresses. */
 export function pricesOfNetworks({
   networks,
   rate,

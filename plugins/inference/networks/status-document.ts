@@ -11,9 +11,7 @@ import type {
 import { readTokenPrices } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 
-/**
- * Maximum price: one native token per token of text. Reservations at a much higher price could not be computed exactly.
- */
+/** Maximum price: one native token per token of text. Much higher reservations could not be computed exactly. */
 const maxPriceNano = 1_000_000_000;
 const maxWorkers = 10_000;
 const maxIdChars = 256;

@@ -44,7 +44,7 @@ class PolledRate implements TokenRate {
   readonly #deps: TokenRateDeps;
   readonly #document: PolledDocument<string>;
   readonly #known: Gauge;
-  /** Used in the storage. The address may contain secrets and be long. */
+  /** A hash, because the address may contain secrets and be long. */
   readonly #key: string;
   #last: Reading | undefined;
   #stored: Reading | undefined;

@@ -1,6 +1,5 @@
 /**
- * The worker reports the tokens of an answer. If the report is not plausible, they are estimated (decisions.md section
- * 3).
+ * The tokens of an answer: those of the worker's report if it is plausible, else estimates (decisions.md section 3).
  */
 import type { PartialAnswer, TokenUsage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
@@ -11,7 +10,7 @@ export interface UsageLimit {
   readonly completionTokens: number;
 }
 
-/** Exceeds every context length. */
+/** Maximum count that is read. It exceeds every context length. */
 const maxTokens = 1e9;
 
 /**
@@ -55,8 +54,8 @@ export function believedUsage(
 }
 
 /**
- * One token per four bytes, and at least one token per chunk. The completion never exceeds the limit of the request.
- * Reasoning is only estimated if it has a price of its own.
+ * Estimates one token per four bytes, and at least one token per chunk. The completion never exceeds the limit of the
+ * request. Reasoning is only estimated if it has a price of its own.
  */
 export function estimateUsage(
   promptBytes: number,

@@ -1,6 +1,4 @@
-/**
- * Surface `responses`: OpenAI's Responses API without state, translated to chat completions (decisions.md section 15).
- */
+/** Surface `responses`: OpenAI's Responses API without state, as chat completions (decisions.md section 15). */
 import { defineSurface } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { completionSurface } from "../completions/answer.ts";
