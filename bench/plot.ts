@@ -7,7 +7,6 @@ import { join } from "node:path";
 
 interface Panel {
   readonly title: string;
-  /** Column of the table, as its head names it. */
   readonly column: string;
 }
 

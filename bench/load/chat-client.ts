@@ -6,7 +6,6 @@
 import { agentPrompt } from "./agent-request.ts";
 import { connect, type Socket } from "node:net";
 
-/** `end`: the end of a complete answer. */
 export const apis = {
   chat: { path: "/v1/chat/completions", end: "[DONE]" },
   responses: { path: "/v1/responses", end: "event: response.completed" },

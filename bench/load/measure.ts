@@ -123,7 +123,6 @@ async function closedLoop(
     .set(columns.driver, cpuMicros / (seconds * 1e6));
 }
 
-/** Raises the rate until the target is overloaded. */
 async function ladder(measured: Measured, load: RequestLoad): Promise<void> {
   const { driver, figures, method, workload } = measured;
   for (const thousands of rates) {

@@ -78,7 +78,6 @@ async function openAll(): Promise<readonly ClientSession[]> {
   return opened;
 }
 
-/** Opens session after session in each lane. */
 async function handshakes(): Promise<StreamResult> {
   const { publicKey } = await nodeSuite.createEphemeral();
   const hello = helloFor(load, publicKey);

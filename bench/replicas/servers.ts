@@ -17,7 +17,6 @@ export interface SharedStores extends AsyncDisposable {
   readonly postgresUrl: string;
   /** Undefined if redis-server is not installed. */
   readonly redisUrl: string | undefined;
-  /** User and system time of all processes of PostgreSQL so far. */
   postgresCpuMicros(): Promise<number>;
   redisCpuMicros(): Promise<number>;
 }

@@ -17,7 +17,6 @@ export const maxSessionMilli = (64 * 1024 + templateTokens + encryptedTokens) * 
 
 type SendRequest = (client: SoakClient) => Promise<void>;
 
-/** `pauseMs`: pause after each request. */
 const requests: Readonly<Record<string, readonly [send: SendRequest, pauseMs: number]>> = {
   "node call": [nodeCall, 15],
   "node batch": [nodeBatch, 60],

@@ -138,6 +138,7 @@ export interface AccountsAdmin {
   /** Returns the terms that are in force now. */
   plan(name: PlanName): Plan;
   createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Promise<Workspace>;
+  /** Returns the workspace with the plan that is in force now. */
   findWorkspace(id: string): Promise<Workspace | undefined>;
   /** Returns workspaces as stored, oldest first. A pending plan can be due. */
   listWorkspaces(limit: number): Promise<readonly Workspace[]>;

@@ -20,6 +20,7 @@ export interface Callers {
    * an address, a key that is bound to addresses is refused.
    */
   identify(authorization: string | undefined, address?: string): Awaitable<Caller>;
+  /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
   /**
    * Returns the caller with this principal of an earlier request as the accounts know it now, for connections that stay

@@ -161,6 +161,7 @@ export interface InferenceRequest {
   readonly imageTokens?: number;
   /** Key of the session whose requests should have the same worker. Default: none. */
   readonly session?: string | undefined;
+  /** The token limit in `body`. Undefined if the request has no limit. */
   readonly maxTokens?: number | undefined;
   /**
    * Additional headers (those that steps have set, and the trace context), as a flat list of name, value … Headers that

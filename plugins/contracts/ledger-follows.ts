@@ -28,7 +28,6 @@ export type FollowOperation =
       readonly parameters: string;
     }
   | {
-      /** One item of `chainHead_v1_storage`. */
       readonly kind: "storage";
       readonly hash: string;
       readonly key: string;

@@ -14,7 +14,7 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-/** Pools and their decoders by name in `upstreams`. Undefined if there is none. */
+/** Pools and their decoders by name in `upstreams`, undefined if there is none. */
 export interface Ledgers {
   pool(upstream: string): Ledger | undefined;
   decoder(upstream: string): Decoder | undefined;

@@ -95,6 +95,7 @@ export interface Meter {
 }
 
 export interface Metering extends Meter {
+  /** Returns the remaining purchased credit in milli-CU. */
   purchasedLeft(workspace: Workspace): Awaitable<number>;
   /** Reads every step of both windows, so call it for reports only, not for each request. */
   keyWindows(
@@ -118,6 +119,7 @@ export interface WindowState {
   readonly freesAt: number | undefined;
   /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
   readonly roomAt: number | undefined;
+  /** Undefined if the window is empty now. */
   readonly emptyAt: number | undefined;
 }
 

@@ -57,6 +57,7 @@ export interface NetworkConfig {
 }
 
 export interface NetworkStatus {
+  /** Undefined if the network does not state a price. */
   readonly prices: TokenPrices | undefined;
   readonly workers: readonly ListedWorker[];
 }
@@ -135,6 +136,7 @@ export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
   readonly network: { readonly config: NetworkConfig; readonly deps: { readonly log: Log } };
+  /** The bytes are borrowed. */
   onChoice(bytes: Buffer, start: number, end: number): void;
   onRead(): void;
   /** `message`: the answer, if it is in one piece. `native`: as in `AnswerReader`. */

@@ -35,6 +35,7 @@ export interface Networks {
    * worker for the model, else of the first that lists the model. Undefined if none lists it.
    */
   find(modelId: string, network?: string): Offer | undefined;
+  /** The networks that are open, in the order of pipeline.yaml. */
   readonly open: readonly OpenNetwork[];
   /**
    * Opens the networks of this kind. A service calls it when it starts, so that they are open before any other plugin

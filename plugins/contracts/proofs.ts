@@ -43,6 +43,7 @@ export interface UnprovedCall {
   /** The result of `ledger.rpc(body, over)`. It has not run. */
   readonly rpc: LedgerRpc;
   readonly body: Buffer;
+  /** Default: `http`. */
   readonly over?: Parameters<Ledger["rpc"]>[1];
   /** The value of the header `X-Sluice-Proof` of the request or the handshake. */
   readonly wanted: string | undefined;

@@ -25,6 +25,7 @@ export interface PromptArgument {
 
 /** People choose a prompt in their client. It is free for every key that has its capability. */
 export interface Prompt {
+  /** Unique within a deployment. */
   readonly name: string;
   readonly title?: string;
   readonly description: string;

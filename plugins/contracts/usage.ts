@@ -82,6 +82,6 @@ export type UsageReport =
 export interface UsageReports {
   /** The result of an aborted report is ignored. Never rejects. */
   report(range: UsageRange, signal?: AbortSignal): Promise<UsageReport>;
-  /** Adds up the charges of whole days. The figures include every charge that was settled before the call. Never rejects. */
+  /** Adds up the charges of whole days, including every charge that was settled before the call. Never rejects. */
   spend(query: SpendQuery): Promise<SpendAnswer>;
 }

@@ -9,6 +9,7 @@ export type WorkspaceJson = {
   readonly plan: PlanName;
   readonly pending_plan?: PlanName;
   readonly pending_plan_at?: string;
+  /** Remaining purchased credit. */
   readonly purchased_cu_milli: number;
   readonly overage_limit_cu_milli?: number;
   readonly created_at: string;

@@ -41,7 +41,6 @@ export interface AcceptedCompletion {
 
 export interface Completion extends AcceptedCompletion {
   readonly charge: Charge;
-  /** The prefix of the API and a UUID. */
   readonly id: string;
   readonly span: ChildSpan | undefined;
   /** Unix seconds. */

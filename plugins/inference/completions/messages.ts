@@ -99,6 +99,7 @@ export class MessageReader {
     return text;
   }
 
+  /** Without `images`, only the parts of type `text` of a list are forwarded. */
   #content(value: unknown, path: string): Message["content"] {
     if (isAbsent(value)) return null;
     if (typeof value === "string") return this.#text(value, path);

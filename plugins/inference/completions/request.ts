@@ -46,7 +46,7 @@ const promptParameters = [
   "return_dict",
 ] as const;
 
-/** The behaviour without `passes`. */
+/** gateway.md, "POST /v1/chat/completions": the behaviour without `passes`. */
 const textsOnly: PromptOptions = { passes: [], imageTokens: 0, contextTokens: undefined };
 /** Options for a model that no network lists. The request is read completely and then answered with 404. */
 export const allPassed: PromptOptions = {

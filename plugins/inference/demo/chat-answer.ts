@@ -7,7 +7,6 @@ import type { ToolCall } from "./file-task.ts";
 
 export interface Pace {
   readonly clock: Clock;
-  /** Milliseconds from one token to the next. */
   readonly tokenMs: number;
 }
 

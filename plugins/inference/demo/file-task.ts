@@ -12,7 +12,6 @@ export interface ToolCall {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The contents if the prompt gives none after a colon. */
 const defaultContents = "Written by the demo model of Sluice.";
 const commandNames = new Set(["command", "cmd"]);
 const pathNames = new Set(["path", "filepath", "filename", "file"]);

@@ -14,7 +14,6 @@ export interface DemoModel {
   /** `http://host:port`, without `/v1/chat/completions`. */
   readonly url: string;
   readonly statusUrl: string;
-  /** Closes all connections and stops all answers. */
   close(): Promise<void>;
 }
 

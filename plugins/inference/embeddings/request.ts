@@ -44,6 +44,7 @@ export function readEmbeddingsRequest(
     model,
     stream: false,
     includeUsage: false,
+    // The answer has no tokens that are charged.
     maxTokens: 0,
     passes: [],
     body: unpooledBytes(JSON.stringify(forWorker)),

@@ -143,7 +143,6 @@ export class MessagesReader {
     return kept.map(textPart);
   }
 
-  /** A string is one block of text. */
   #blocks(content: unknown, path: string): (readonly [path: string, block: Json])[] {
     if (typeof content === "string") return [[path, { type: "text", text: content }]];
     return check.list(content, path).map((one, index) => {

@@ -46,6 +46,7 @@ function tooLong({ limit, requested }: NonNullable<CompletionError["contextExcee
   return `prompt is too long${isKnown ? `: ${requested} tokens > ${limit} maximum` : ""}`;
 }
 
+/** If the credit is used up, a retry is useless for a long time. */
 export function renderRefusal(refused: Refused, x: Exchange): Reply {
   const { status, code, refusal, headers = [] } = refused;
   const isUsedUp = code === "GATEWAY_CU_LIMIT_EXCEEDED";

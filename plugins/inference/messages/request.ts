@@ -26,6 +26,7 @@ export interface MessagesRequest extends ReadRequest {
 interface ReadOptions {
   readonly options: PromptOptions | undefined;
   readonly seal: ReasoningSeal;
+  /** True if `max_tokens` is not needed, because the tokens are only counted. */
   readonly isCounted?: boolean;
 }
 

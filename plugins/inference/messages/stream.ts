@@ -22,7 +22,6 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   #index = 0;
   #kind: Part["kind"] = "text";
   readonly #callIds = new Set<string>();
-  /** The reasoning of the open block, for its signature. */
   #reasoning = "";
 
   constructor(completion: Completion, rendering: Rendering) {

@@ -33,9 +33,9 @@ export interface Chunk {
   textEnd: number;
   /** Number of UTF-8 bytes of all texts. */
   textBytes: number;
-  /** Number of UTF-8 bytes. */
   reasoningBytes: number;
   finishReason: string | undefined;
+  /** Start of the usage object; -1 if there is none. */
   usageStart: number;
   usageEnd: number;
   /** True if the worker reports an error instead of a choice. */
@@ -97,6 +97,7 @@ function resetChoice(found: Chunk): void {
   found.finishReason = undefined;
 }
 
+/** Reads the first choice only, because requests ask for one. */
 function readChoices(bytes: Buffer, start: number, end: number, found: Chunk): void {
   // If a member occurs twice, the last one counts.
   resetChoice(found);
@@ -183,6 +184,7 @@ const readFunctionMember = unescaped((bytes, nameStart, nameEnd, start, end, fou
   if (isText) addTexts(bytes, start, end, found);
 });
 
+/** Adds all texts of a value, without the names of members. */
 function addTexts(bytes: Buffer, start: number, end: number, found: Chunk): void {
   for (let at = start; at < end; at++) {
     if (bytes[at] !== quote) continue;

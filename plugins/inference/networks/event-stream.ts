@@ -20,6 +20,7 @@ const noBytes = Buffer.alloc(0);
 export class EventStream {
   readonly #reader: EventReader;
   readonly #maxBytes: number;
+  /** A copy of the start of an incomplete line. */
   readonly #line = new GrowingBytes();
   /** The data of an incomplete event: the range of its only line, or a copy of all its lines. */
   #data: Buffer | undefined;

@@ -132,6 +132,7 @@ function withPrices({ pricing }: Price, { pricePerTokenNano, classes }: TokenPri
   return createPrice({ ...pricing, pricePerTokenNano, classes });
 }
 
+/** For an even number of workers, the median is the mean of the two in the middle, rounded half up. */
 function bands(coefficients: readonly number[]): CoefficientBands | undefined {
   const sorted = coefficients.toSorted((one, other) => one - other);
   const base = sorted[0];

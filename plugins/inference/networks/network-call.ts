@@ -306,7 +306,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   }
 }
 
-/** Returns the failure that every worker would report for this request. Also updates the health of the worker. */
+/** Returns the failure that every worker would report, else undefined. Also updates the health of the worker. */
 function finalFailure(
   worker: AttemptedWorker,
   cause: UpstreamFailure,

@@ -33,6 +33,7 @@ export function openTokenRate(config: RateConfig | undefined, deps: TokenRateDep
 /** The value is stored again after this time, so that a restart knows how old it is. */
 const storeEveryMs = 600_000;
 
+/** `at`: milliseconds since 1970. */
 interface Reading {
   readonly usd: string;
   readonly at: number;

@@ -9,6 +9,7 @@ import { readUsage } from "./token-usage.ts";
 
 /** Nothing is called after `onEnd` or `onError`. */
 export interface AnswerSink {
+  /** The bytes are borrowed. */
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** `native`: as in `AnswerReader`. */
   onEnd(message: WholeMessage | undefined, native?: Buffer): void;

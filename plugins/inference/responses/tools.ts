@@ -8,7 +8,6 @@ import type { Json } from "../completions/check.ts";
 import { toolChoice, type Reading } from "../completions/conversation.ts";
 
 export interface ToolMembers {
-  /** Members of the chat request; empty without tools. */
   readonly forWorker: Json;
   readonly custom: ReadonlySet<string>;
   /** The tools as the response repeats them. */
