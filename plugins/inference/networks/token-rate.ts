@@ -45,7 +45,7 @@ class PolledRate implements TokenRate {
   readonly #deps: TokenRateDeps;
   readonly #document: PolledDocument<string>;
   readonly #known: Gauge;
-  /** A hash, because the address may contain secrets and be long. */
+  /** Key in the storage: a hash, because the address may contain secrets and be long. */
   readonly #key: string;
   #last: Reading | undefined;
   #stored: Reading | undefined;
