@@ -1,4 +1,3 @@
-/** The files of the published package besides the compiled code. */
 import { globSync } from "node:fs";
 import { join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -34,7 +33,7 @@ const { vendored } =
 /** Files of Swagger UI, which plugins/edge/openapi/viewer.ts serves. */
 const viewerFiles = ["swagger-ui-bundle.js", "swagger-ui.css"];
 
-/** Files of other packages that browsers load: paths in the published package, and paths in the checkout. */
+/** Files that browsers load: paths in the published package, and paths in the checkout. */
 export const copiedFiles: Readonly<Record<string, string>> = Object.fromEntries([
   ...Object.entries(vendored).map(([file, module]) => [
     `plugins/dashboard/dashboard/page/${file}`,
@@ -46,7 +45,7 @@ export const copiedFiles: Readonly<Record<string, string>> = Object.fromEntries(
   ]),
 ]);
 
-/** Returns the paths and contents of the files that are computed in advance, for the modules that exist. */
+/** Returns the files that are computed in advance, for the modules that exist. */
 export async function writtenFiles(): Promise<readonly (readonly [path: string, text: string])[]> {
   const [library] = globSync("plugins/tools/docs-search/library.ts", { cwd: checkout });
   if (library === undefined) return [];
@@ -57,12 +56,11 @@ export async function writtenFiles(): Promise<readonly (readonly [path: string, 
   return docs.ownFiles();
 }
 
-/** Returns the path of a file of a package, relative to the checkout. */
+/** Returns a path relative to the checkout. */
 function inCheckout(module: string): string {
   return relative(checkout, fileURLToPath(import.meta.resolve(module)));
 }
 
-/** Paths below `root`. */
 export function assetsOf(root: string): string[] {
   return globSync(patterns, { cwd: root }).filter((path) => !path.endsWith(".ts"));
 }

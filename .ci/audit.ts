@@ -1,7 +1,7 @@
 /**
- * Fails if a published package has a known vulnerability that is not accepted below: `npm audit --json | node
- * .ci/audit.ts`. The bundled packages are devDependencies, so `npm audit --omit=dev` does not see them, and a whole
- * audit also reports the tools of development.
+ * Fails if a published package has a known vulnerability that is not accepted below:
+ * `npm audit --json | node .ci/audit.ts`. The bundled packages are devDependencies, so `npm audit --omit=dev` does not
+ * see them, and a whole audit also reports the tools of development.
  */
 import { text } from "node:stream/consumers";
 import { publishedPackages } from "./published-packages.ts";
@@ -26,7 +26,7 @@ interface Vulnerability {
 
 type Vulnerabilities = Readonly<Record<string, Vulnerability>>;
 
-/** The members of npm's report (`auditReportVersion` 2) that are used here. */
+/** Part of npm's report (`auditReportVersion` 2). */
 interface AuditReport {
   readonly vulnerabilities?: Vulnerabilities;
   /** Set if npm could not ask the registry. */
@@ -35,13 +35,13 @@ interface AuditReport {
 }
 
 interface AuditResult {
-  /** A line for each vulnerable package in one of the folders that has an advisory which is not accepted. */
+  /** A line for each vulnerable package with an advisory that is not accepted. */
   readonly vulnerable: readonly string[];
   /** Ids of the accepted advisories that do not affect any of the folders. */
   readonly outdated: readonly string[];
 }
 
-/** Reads npm's report. `accepted`: ids of the accepted advisories. Throws if the report has no result. */
+/** `accepted`: ids of advisories. Throws if npm's report has no result. */
 export function auditResult(
   json: string,
   folders: ReadonlySet<string>,
@@ -66,7 +66,7 @@ export function auditResult(
   return { vulnerable, outdated: [...outdated] };
 }
 
-/** Returns the ids of the advisories about a package and about the packages that it depends on. */
+/** Returns the advisories about a package and about the packages that it depends on. */
 function advisoriesOf(name: string, vulnerabilities: Vulnerabilities): string[] {
   const names = new Set([name]);
   const ids = new Set<string>();

@@ -1,7 +1,7 @@
 /**
- * Builds the package that is published: bundled JavaScript, the types of what it exports, and a package.json of its
- * own, in dist/ or in the folder that the command line names. Development does not need it: Node runs the TypeScript as
- * it is, but not below node_modules, where it does not strip types.
+ * Builds the package that is published, in dist/ or in the folder that the command line names: bundled JavaScript, the
+ * types of what it exports, and a package.json of its own. Development does not need it: Node runs the TypeScript as it
+ * is, but not below node_modules, where it does not strip types.
  */
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +15,6 @@ import { licencesOf } from "./licences.ts";
 import { usedPackages } from "./packages.ts";
 import { sbomOf } from "./sbom.ts";
 
-/** Minimum major version of Node. */
 const minNode = 24;
 const dist = resolve(process.argv[2] ?? join(root, "dist"));
 

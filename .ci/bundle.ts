@@ -1,4 +1,3 @@
-/** Bundles the sources with the packages that they use, except for those that npm installs next to Sluice. */
 import { globSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
@@ -40,8 +39,8 @@ const common: BuildOptions = {
 };
 
 /**
- * Writes the bundles to `dist`. `modules`: what package.json exports and runs for Node. `browserModules`: what it
- * exports for browsers too. Returns the paths of all files that the bundles contain.
+ * `modules`: what package.json exports and runs for Node. `browserModules`: what it exports for browsers too. Returns
+ * the paths of all files that the bundles contain.
  */
 export async function bundle(
   root: string,
@@ -131,7 +130,7 @@ function refuseCommonJs({ inputs }: Metafile): void {
   }
 }
 
-/** Returns the module that loads the other modules of the bundle by their path in the package, without suffix. */
+/** Returns the module that loads the others of the bundle by their path in the package, without suffix. */
 function registryOf(root: string, modules: readonly string[]): string {
   return `export const modules = {${modules
     .map(
@@ -173,7 +172,6 @@ async function writeEntries(
   }
 }
 
-/** Returns the modules that threads run. */
 function threadModules(root: string): ReadonlySet<string> {
   const files = globSync("{src,plugins}/**/*.ts", { cwd: root });
   return new Set(
@@ -253,7 +251,6 @@ function builtinModule(path: string): string {
   ].join("\n");
 }
 
-/** Returns the name of the package. */
 function chunkOf(path: string): string {
   return path.replace(/\/dist\/.*/, "");
 }
@@ -288,7 +285,6 @@ const keptFiles: Plugin = {
   },
 };
 
-/** Replaces src/shipped-files.ts by a list of the files that exist now. */
 function shippedFiles(root: string): Plugin {
   return {
     name: "shipped-files",

@@ -15,7 +15,7 @@ import { dryRun } from "../src/pipeline/load/dry-run.ts";
 import type { Plugin } from "../src/plugin.ts";
 import { recordSchemas, type CompilerRecord } from "../src/base/schema-compiler.ts";
 
-/** Returns JavaScript. It imports parts of ajv, so it must be bundled. `root`: the checkout. */
+/** Returns JavaScript that imports parts of ajv, so it must be bundled. `root`: the checkout. */
 export async function compiledSchemas(root: string): Promise<string> {
   const records = recordSchemas();
   const checked = await checkFile(join(root, "pipeline.yaml"), {});

@@ -1,11 +1,10 @@
-/** Keeps the type declarations that the exports of the package refer to, and deletes all others. */
 import { globSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
- * `dist`: the built package. `modules`: what package.json exports, by the name that other files use, such as
- * `sluice-gateway/plugin`, as paths of sources relative to the root. Returns the names of the packages that the
- * declarations refer to.
+ * Deletes the type declarations that the exports of the package do not refer to. `dist`: the built package. `modules`:
+ * what package.json exports, by the name that other files use, as paths of sources. Returns the names of the packages
+ * that the declarations refer to.
  */
 export function pruneDeclarations(
   dist: string,

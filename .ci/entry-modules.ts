@@ -1,4 +1,3 @@
-/** The modules that the published package exports, and those that it runs. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -17,7 +16,6 @@ interface Manifest {
 // Our own package.json: its fields are the ones declared above.
 export const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
 
-/** The TypeScript modules that package.json exports and runs. */
 export const modules = [...Object.values(manifest.exports), ...Object.values(manifest.bin)]
   .filter((path) => path.endsWith(".ts"))
   .map((path) => path.replace(/^\.\//, ""));

@@ -1,9 +1,7 @@
-/** The licences of the packages whose code is in the published package. */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { UsedPackage } from "./packages.ts";
 
-/** Returns one text with the name, version and licence of each package. */
 export function licencesOf(root: string, packages: readonly UsedPackage[]): string {
   const parts = packages
     .filter(({ isBundled }) => isBundled)

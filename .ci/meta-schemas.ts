@@ -3,7 +3,7 @@ import standaloneCode from "ajv/dist/standalone/index.js";
 import { draft2020, draft7 } from "../src/base/json-schema.ts";
 import { ajvOfMetaSchemas } from "../src/base/meta-schemas.ts";
 
-/** Returns JavaScript. It imports parts of ajv, so it must be bundled. */
+/** Returns JavaScript that imports parts of ajv, so it must be bundled. */
 export function compiledMetaSchemas(): string {
   const ajv = ajvOfMetaSchemas({ code: { source: true, esm: true } });
   // The types of this package describe its CommonJS form.

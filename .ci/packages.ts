@@ -1,4 +1,3 @@
-/** The packages whose code is in the published package, or which it needs. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -8,9 +7,8 @@ export interface UsedPackage {
   readonly name: string;
   readonly version: string;
   readonly license?: string;
-  /** True if its code is part of the published files. False if npm installs it. */
+  /** False if npm installs the package. */
   readonly isBundled: boolean;
-  /** Subresource integrity of the archive that npm fetched. */
   readonly integrity?: string;
 }
 

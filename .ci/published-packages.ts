@@ -1,4 +1,3 @@
-/** Finds the packages of the published package without building it: it only bundles, into a temporary folder. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +6,7 @@ import { bundle } from "./bundle.ts";
 import { browserModules, gatewayModules, root } from "./entry-modules.ts";
 import { usedPackages, type UsedPackage } from "./packages.ts";
 
-/** Returns the packages that are bundled, and those that npm installs next to them. */
+/** Finds the packages without building: it only bundles, into a temporary folder. */
 export async function publishedPackages(): Promise<UsedPackage[]> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-bundle-"));
   try {

@@ -45,7 +45,7 @@ async function readJson(path: string): Promise<unknown> {
   return JSON.parse(await readFile(new URL(path, shared), "utf8"));
 }
 
-/** Executes the blocks of the fixture and returns everything that the demo node knows. Throws if the results differ. */
+/** Throws if the results differ from those of the fixture. */
 async function record(): Promise<Recording> {
   // The README of the fixtures describes the shapes of the three files.
   const fixture = (await readJson("chain/polkadot-coretime/chain.json")) as Fixture;
@@ -126,7 +126,6 @@ async function record(): Promise<Recording> {
   return recording;
 }
 
-/** The recorded state must be that of the fixture at that block. */
 function check(
   fixture: Fixture,
   block: FixtureBlock,

@@ -1,6 +1,6 @@
 /**
- * The software bill of materials in CycloneDX 1.6: the packages that are bundled, and those that npm installs with
- * Sluice. `npm sbom` does not know what is bundled. It has no time and no serial number, so that two builds are equal.
+ * The software bill of materials in CycloneDX 1.6. `npm sbom` does not know what is bundled. The document has no time
+ * and no serial number, so that two builds are equal.
  */
 import type { UsedPackage } from "./packages.ts";
 

@@ -1,7 +1,6 @@
 /**
- * Runs the tests of attacks one after the other and prints the longest health check of each, and the longest CPU time
- * that the main thread took between two turns of its timers. The promise is 200 ms. On a busy machine only the second
- * figure says something.
+ * Prints the longest health check of each test of attacks, and the longest CPU time that the main thread took between
+ * two turns of its timers. The promise is 200 ms. On a busy machine only the second figure says something.
  *
  *   node bench/attacks.ts
  */
@@ -17,7 +16,6 @@ console.log(`| attack | ${figures.join(" | ")} |\n|---|${"---|".repeat(figures.l
 let attack: string | undefined;
 const values = new Map<string, string>();
 
-/** Prints the row of the last attack, whose figures have all been reported when the next attack ends. */
 function printRow(): void {
   const cells = figures.map((figure) => values.get(figure) ?? "");
   if (attack !== undefined) console.log(`| ${[attack, ...cells].join(" | ")} |`);

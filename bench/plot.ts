@@ -6,14 +6,11 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 interface Panel {
-  /** Heading of the panel, with the unit. */
   readonly title: string;
-  /** Column of the table, as its head names it. */
   readonly column: string;
 }
 
 interface Plot {
-  /** Path from the root, like `page`. */
   readonly file: string;
   readonly page: string;
   /** Path of the page that shows the plot. Default: `page`. */
@@ -72,17 +69,15 @@ interface Bar {
   readonly value: number;
 }
 
-/** Writes every plot. */
 export function writePlots(): void {
   for (const [file, { svg }] of drawPlots(readPage)) writeFileSync(join(root, file), svg);
 }
 
-/** Returns the text of a page. `path`: from the root. */
 export function readPage(path: string): string {
   return readFileSync(join(root, path), "utf8");
 }
 
-/** Returns the SVG of every plot by its file, and the page that shows it. `read` returns the text of a page. */
+/** Returns plots by their file, and the page that shows each. `read` returns the text of a page. */
 export function drawPlots(
   read: (page: string) => string,
 ): ReadonlyMap<string, { readonly svg: string; readonly page: string }> {
@@ -95,7 +90,7 @@ export function drawPlots(
   );
 }
 
-/** The cells of the first table after a heading, its head first. Throws if the page has no such table. */
+/** Returns the cells of the first table after a heading, its head first. Throws if the page has no such table. */
 function firstTable(page: string, section: string): string[][] {
   const lines = page.split("\n");
   const heading = lines.indexOf(`## ${section}`);

@@ -28,7 +28,7 @@ const principals = Array.from({ length: 50 }, (_, n) =>
 interface Measured {
   readonly root: string;
   readonly meter: MeterService;
-  /** CPU time per charge of each slice in microseconds: of the process, and of the main thread. */
+  /** CPU time of each slice in microseconds per charge. */
   readonly all: number[];
   readonly main: number[];
 }
@@ -50,7 +50,6 @@ async function open(root: string, name: string): Promise<Measured> {
   return { root, meter, all: [], main: [] };
 }
 
-/** Lets other events run, as a request to a node does. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** The rest of a request, so that charges do not have the caches of the processor for themselves. */

@@ -1,6 +1,6 @@
 /**
  * Measures how large billing is: lines and files, tables and functions in PostgreSQL, statements that an idle gateway
- * repeats, and the files that a charge passes. It has no figures of speed.
+ * repeats, and the files that a charge passes.
  *
  *   node bench/billing/figures.ts
  */
@@ -24,7 +24,7 @@ const root = join(import.meta.dirname, "../..");
 const idleMs = 5_000;
 const measuredCalls = 10;
 
-/** Returns the number of lines that are neither blank nor part of a comment. A comment behind code counts as code. */
+/** Counts neither blank lines nor comments. A comment behind code counts as code. */
 function codeLines(text: string): number {
   let count = 0;
   let isComment = false;
@@ -60,7 +60,7 @@ async function schemaOf(url: string): Promise<unknown> {
   return row;
 }
 
-/** Returns the statements that a gateway without requests repeats at least once per second, with their rates. */
+/** Returns the statements that a gateway without requests repeats at least once per second. */
 async function idleStatements(url: string): Promise<readonly string[]> {
   await runSql(url, "CREATE EXTENSION pg_stat_statements", "SELECT pg_stat_statements_reset()");
   await wait(idleMs);
@@ -77,9 +77,8 @@ async function idleStatements(url: string): Promise<readonly string[]> {
 }
 
 /**
- * Returns the files of billing of which a function runs during every one of several charged calls, on credit that is
- * leased, with the number of its functions that run. The messages that carry the charge are part of it; polls, which
- * run during some of the calls, are not.
+ * Returns the files of billing of which a function runs during each of several charged calls, on leased credit. The
+ * messages that carry the charge are part of it; polls, which run during some of the calls, are not.
  */
 async function filesOfCharge(gateways: StoreGateways): Promise<readonly string[]> {
   const { text } = await createKey(gateways, "enterprise");

@@ -1,7 +1,4 @@
-/**
- * Makes a data folder with many keys and a year of charges, as an embedded gateway would have written it. The rows are
- * inserted directly, many per transaction.
- */
+/** Makes a data folder with many keys and a year of charges. The rows are inserted directly, many per transaction. */
 import type { DatabaseSync } from "node:sqlite";
 import { chargeText } from "../../plugins/billing/metering/charge-text.ts";
 import { openChargesDatabase } from "../../plugins/billing/metering/journal-schema.ts";
@@ -28,15 +25,12 @@ export interface Amount {
   readonly keys: number;
   readonly chargesPerDay: number;
   readonly days: number;
-  /** Numbers of routes and of models. */
   readonly routes: number;
   readonly models: number;
 }
 
 export interface Filled {
-  /** A key with `platform:admin`. */
   readonly adminKey: string;
-  /** The workspace of `someKey`. */
   readonly workspaceId: string;
   readonly someKey: string;
 }
@@ -56,10 +50,9 @@ const agentNames = ["Planner", "Indexer", "Support agent", "Nightly report"];
 const dayMs = 86_400_000;
 const chargesPerCommit = 20;
 const commitsPerTransaction = 5_000;
-/** The windows of a key, in milli-CU. A charge costs 1,000 on average. */
+/** A charge costs 1,000 milli-CU on average. */
 const windows = { cuLimit24hMilli: 10_000, cuLimit30dMilli: 200_000 };
 
-/** Returns the number of charges. `now`: milliseconds since 1970. */
 export async function fillDataFolder(
   dataDir: string,
   amount: Amount,
@@ -105,7 +98,6 @@ function makeKeys(dataDir: string, { workspaces, keys }: Amount, at: number): Pr
   });
 }
 
-/** Adds a key with `platform:admin` to a filled data folder. */
 export function addAdministrator(dataDir: string, at: number): Promise<Filled> {
   return withFolderAccounts(dataDir, async (store) => {
     const [first] = await store.listKeys();
@@ -119,7 +111,7 @@ export function addAdministrator(dataDir: string, at: number): Promise<Filled> {
   });
 }
 
-/** Charges at even intervals until now, with random keys and names. Returns their number. */
+/** Adds charges at even intervals, with random keys and names. Returns their number. */
 function makeCharges(
   dataDir: string,
   amount: Amount,
@@ -229,7 +221,6 @@ class Names {
   }
 }
 
-/** Returns `count` names: those of the list, and further ones with a number. */
 function namesOf(list: readonly string[], count: number, what: string): string[] {
   return Array.from({ length: count }, (_, n) => list[n] ?? `${what}-${n}`);
 }

@@ -1,7 +1,6 @@
 /**
- * Measures the dashboard and the limit alerts with 10,000 keys and a year of charges. It makes a data folder, starts the
- * built gateway on it, opens every view in Chromium and prints the time until the view is shown. The second part
- * measures one look at all limits, as the section `alerts` makes it once per minute.
+ * Measures the dashboard and the limit alerts with 10,000 keys and a year of charges: the time until each view is shown
+ * in Chromium, and one look at all limits, as the section `alerts` makes it once per minute.
  *
  *   npm run bench -- --dashboard [--folder a-folder-with-data]
  */
@@ -35,7 +34,6 @@ const amount: Amount = {
 };
 const gatewayCore = 0;
 const rounds = 4;
-/** Time limit of a view, and of adding up the past. */
 const maxMs = 900_000;
 
 const pipeline = `
@@ -53,7 +51,7 @@ routes:
     to: discovery
 `;
 
-/** A view with filters, and a CSS selector of an element that it shows when it has data. */
+/** `shows`: CSS selector of an element that the view shows when it has data. */
 interface Place {
   readonly name: string;
   readonly hash: string;
@@ -94,7 +92,7 @@ function placesOf({ workspaceId, someKey }: Filled): Place[] {
   ];
 }
 
-/** Times in milliseconds: until the view is shown, and of its slowest call of the API. */
+/** Milliseconds until the view is shown, and of its slowest call of the API. */
 interface Shown {
   readonly ms: number;
   readonly apiMs: number;
@@ -167,7 +165,7 @@ async function measureViews(folder: string, filled: Filled): Promise<void> {
   }
 }
 
-/** One look at the limits of all keys that were charged today or yesterday, and one look at none. */
+/** Looks at the limits of all keys that were charged today or yesterday, and then at none. */
 async function measureAlerts(folder: string): Promise<void> {
   const gateway = await startGateway({
     configFile: join(folder, "pipeline.yaml"),

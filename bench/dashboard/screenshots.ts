@@ -1,7 +1,7 @@
 /**
- * Makes the screenshots in docs/images from a running gateway with the demo node, the demo model and some traffic:
- * `node bench/dashboard/screenshots.ts`. It needs Chromium. Run it after the page has changed. With a folder as argument, it
- * also writes all views there, light and dark and on a phone, so that they can be judged.
+ * Makes the screenshots in docs/images from a running gateway with the demo node, the demo model and some traffic. Run
+ * it after the page has changed: `node bench/dashboard/screenshots.ts`. It needs Chromium. With a folder as argument,
+ * it also writes all views there, light and dark and on a phone, so that they can be judged.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,14 +18,14 @@ const root = join(import.meta.dirname, "../..");
 const images = join(root, "docs/images");
 const allViews = process.argv[2];
 
-/** The views in the documentation, and a text that they show when they have data. */
+/** `text`: what the view shows when it has data. */
 const views: readonly (readonly [name: string, hash: string, text: string])[] = [
   ["live", "live", "system_health"],
   ["spend", "spend?range=30d&by=workspace", "Search team"],
   ["health", "health?range=24h&by=route", "/v1/chat/completions"],
   ["pipeline", "pipeline?routes=used", "refused"],
 ];
-/** Further views that are only made for judging. */
+/** Views that are only made for judging. */
 const others: typeof views = [
   ["spend-today", "spend?range=2d&by=model", "Qwen"],
   ["file", "pipeline?show=file", "same on disk"],
@@ -86,7 +86,6 @@ try {
 
 interface Caller {
   readonly keys: readonly string[];
-  /** The first model of the demo network. */
   readonly model: string | undefined;
 }
 
@@ -101,7 +100,6 @@ async function openCaller(target: TestGateway): Promise<Caller> {
   return { keys, model: data[0]?.id };
 }
 
-/** Makes the traffic of the last minutes, in steps of five seconds. */
 async function makePast(): Promise<void> {
   const steps = minutesOfTraffic * 12;
   for (let step = 0; step < steps; step++) {
@@ -110,7 +108,6 @@ async function makePast(): Promise<void> {
   }
 }
 
-/** Makes calls that are answered and calls that are refused. */
 async function makeCalls(count: number): Promise<void> {
   const { url } = gateway;
   const methods = ["system_health", "chain_getHeader", "chain_getBlockHash", "system_chain"];
@@ -126,7 +123,6 @@ async function makeCalls(count: number): Promise<void> {
   }
 }
 
-/** Resolves with the parsed answer. */
 async function send(url: string, key: string, body: object | undefined): Promise<unknown> {
   const response = await fetch(url, {
     method: body === undefined ? "GET" : "POST",

@@ -19,7 +19,7 @@ const tools = ["edit", "read", "list", "search", "run", "fetch", "plan", "ask", 
 const call = { id: "call_0", name: "read", arguments: '{"path":"note.txt"}' };
 const result = "The colour of the sluice is grey.\n".repeat(100);
 
-/** Returns the members that differ between the APIs. About 25 KB as JSON. */
+/** The prompt has about 25 KB as JSON. */
 export function agentPrompt(api: Api, tokens: number): object {
   if (api === "responses") {
     return {

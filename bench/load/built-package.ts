@@ -5,7 +5,7 @@ import { join } from "node:path";
 const root = join(import.meta.dirname, "../..");
 let command: readonly string[] | undefined;
 
-/** Builds dist/ once per run. Returns the command line of `sluice`. */
+/** The build runs once per process. Returns the command line of `sluice`. */
 export function builtSluice(): readonly string[] {
   command ??= build();
   return command;

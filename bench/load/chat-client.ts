@@ -1,13 +1,11 @@
 /**
  * Reads many streams at the same time at little cost: it uses raw sockets and one connection per stream, and counts
  * events by their empty lines. The first streams begin evenly spread over the length of one stream, and each is
- * followed by another, so that the requested number of streams runs from then on. The time to the first token begins
- * when the request is written.
+ * followed by another. The time to the first token begins when the request is written.
  */
 import { agentPrompt } from "./agent-request.ts";
 import { connect, type Socket } from "node:net";
 
-/** The APIs for models, with the path of each and the end of a complete answer. */
 export const apis = {
   chat: { path: "/v1/chat/completions", end: "[DONE]" },
   responses: { path: "/v1/responses", end: "event: response.completed" },
@@ -19,11 +17,10 @@ export interface StreamsOptions {
   readonly port: number;
   readonly api: Api;
   readonly headers: readonly string[];
-  /** Number of streams that run at the same time. */
   readonly streams: number;
   /** Time from the begin of the first stream to the end of the last one. */
   readonly seconds: number;
-  /** Number of tokens of each stream, at 50 per second. */
+  /** Tokens of each stream, at 50 per second. */
   readonly tokens: number;
   /** Whether the requests are those of an agent, which the model answers with a call of a tool. Default: false. */
   readonly isAgent?: boolean;
@@ -33,14 +30,14 @@ export interface StreamsOptions {
 
 export interface StreamsResult {
   readonly started: number;
-  /** Number of streams whose tokens and end all arrived. */
+  /** Streams whose tokens and end all arrived. */
   readonly completed: number;
   readonly tokens: number;
   readonly seconds: number;
   /** Milliseconds to the first token. */
   readonly p50: number;
   readonly p99: number;
-  /** Numbers of streams that did not complete, by the way in which they ended. */
+  /** Streams that did not complete, by the way in which they ended. */
   readonly faults: Readonly<Record<string, number>>;
 }
 
@@ -53,7 +50,6 @@ interface StreamSlot {
   /** The previous read, because the end of an answer may arrive in two reads. */
   last: Buffer;
   events: number;
-  /** True if the end of a complete answer has arrived. */
   isComplete: boolean;
 }
 
@@ -148,7 +144,6 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
 const system = "You are a helpful assistant.";
 const user = { role: "user", content: "Say the same word again and again, please." };
 
-/** The members of the request that differ between the APIs. */
 function promptOf(api: Api, tokens: number): object {
   if (api === "responses")
     return { instructions: system, input: [user], max_output_tokens: tokens };
@@ -170,7 +165,7 @@ function requestOf({ api, headers, tokens, isAgent = false }: StreamsOptions): B
   return Buffer.from(`${lines.join("\r\n")}\r\n\r\n${body}`);
 }
 
-/** Counts the events of a chunk. Returns a fault if the answer is not a stream of events. */
+/** Returns a fault if the answer is not a stream of events. */
 function read(
   slot: StreamSlot,
   chunk: Buffer,
@@ -193,9 +188,8 @@ function read(
   for (let at = bytes.indexOf(eventEnd); at !== -1; at = bytes.indexOf(eventEnd, at + 2)) {
     slot.events++;
   }
-  // The mark may arrive in two reads.
   slot.isComplete ||= Buffer.concat([slot.last, bytes]).includes(end);
-  // Later only the end of the chunk is needed.
+  // The mark may arrive in two reads. Later only the end of the chunk is needed.
   slot.last =
     bytes.length >= 64 ? bytes.subarray(-64) : Buffer.concat([slot.last, bytes]).subarray(-64);
   return undefined;

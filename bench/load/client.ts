@@ -34,7 +34,7 @@ export interface LoadResult {
 interface Connection {
   readonly socket: Socket;
   pending: Buffer | undefined;
-  /** Time at which the request in flight was due. -1 if the connection is idle. */
+  /** -1 if the connection is idle. */
   due: number;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Compares the CPU time per request of this checkout with that of another one, for example of an older commit. Two
- * gateways of each run at the same time on core 0, and get the load in turn, in slices of a few seconds or less. Noise
- * of the machine therefore hits all of them alike. Two of each, because V8 optimizes every process a little differently.
+ * gateways of each run at the same time on core 0 (V8 optimizes every process a little differently), and get the load
+ * in turn, in slices of a few seconds or less, so that noise of the machine hits all of them alike.
  *
  *   node bench/load/compare-checkouts.ts --other FOLDER [--workload node|mcp|chat] [--rounds 12]
  *
@@ -33,13 +33,12 @@ const here = join(import.meta.dirname, "../..");
 const warmUpSeconds = 8;
 
 interface Workload {
-  /** The script of the backend. */
   readonly mock: string;
   readonly unit: string;
   readonly sliceSeconds: number;
   /** Returns pipeline.yaml. Files of the gateway go to `folder`. */
   readonly pipeline: (folder: string, backendPort: number) => string;
-  /** Sends requests for `seconds`. Resolves to the number of units that were answered. Rejects if an answer is wrong. */
+  /** Resolves to the number of units that were answered. Rejects if an answer is wrong. */
   readonly run: (port: number, authorization: string, seconds: number) => Promise<number>;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Measures `sluice connect` beside a gateway whose workers get plain text. The measured process runs on core 0. The
- * clients, the model, the enclave and the gateway that relays to it share core 1, so use few streams. Then it compares
- * the time to the first token with that of `sluice-gateway/client`, which uses the same gateway and enclave directly.
+ * Measures `sluice connect` beside a gateway whose workers get plain text, and then the time to the first token beside
+ * that of `sluice-gateway/client`, which uses the same gateway and enclave directly. The measured process runs on core
+ * 0. The clients, the model, the enclave and the gateway that relays to it share core 1, so use few streams.
  *
  *   node bench/load/connect.ts [--seconds 8] [--streams 20] [--rounds 3]
  */
@@ -84,13 +84,11 @@ async function measure(start: Start): Promise<Figures> {
   return { result, microsPerToken, rssMiB: peer.rssMiB(), readyMs };
 }
 
-/** Returns a function that starts a gateway in front of the model. */
 function startPlain(upstream: string): Start {
   const own = join(folder, "plain");
   return () => startSluice(chatPipeline({}, own, upstream), own, 0);
 }
 
-/** A gateway that relays to an enclave. */
 interface Relay {
   readonly url: string;
   readonly key: string;
@@ -148,7 +146,6 @@ function startConnect({ url, key: apiKey, simulatedRoot }: Relay): Start {
   };
 }
 
-/** Sends requests one after the other, in turn through `sluice connect` and with the client. */
 async function printFirstTokens(relay: Relay, start: Start): Promise<void> {
   const { peer, key } = await start();
   await using _ = peer;

@@ -6,7 +6,6 @@ import type { StreamsOptions, StreamsResult } from "./chat-client.ts";
 import type { LoadOptions, LoadResult } from "./client.ts";
 import type { Revision } from "./mcp-calls.ts";
 
-/** Requests, whose bodies are named by their workload. */
 export type RequestLoad = Omit<LoadOptions, "bodies"> & { readonly bodies: "node" | Revision };
 export type Load = RequestLoad | StreamsOptions;
 export type Done = ((LoadResult | StreamsResult) & { readonly cpuMicros: number }) | Failed;

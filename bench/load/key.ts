@@ -1,10 +1,9 @@
-/** Creates a workspace and a key with the gateway's own commands, before the measured gateway starts. */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 
 /**
- * Returns the text of a key of an enterprise workspace. `file`: pipeline.yaml. `env`: the variables that it reads.
- * `root`: the checkout of the gateway, by default this one.
+ * Creates an enterprise workspace before the measured gateway starts, and returns the text of a key. `file`:
+ * pipeline.yaml. `env`: the variables that it reads. `root`: the checkout of the gateway.
  */
 export function issueKey(
   file: string,

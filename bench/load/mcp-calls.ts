@@ -1,10 +1,7 @@
-/** The tool calls of the MCP workload, and the headers that both revisions of the protocol need. */
-
 export type Revision = "2025-11-25" | "2026-07-28";
 
 export const acceptMcp = "accept: application/json, text/event-stream";
 
-/** Headers of the stateless revision, 2026-07-28. */
 export const statelessHeaders = [
   acceptMcp,
   "mcp-protocol-version: 2026-07-28",
@@ -12,7 +9,6 @@ export const statelessHeaders = [
   "mcp-name: bench_0",
 ];
 
-/** Returns 1,000 bodies that call the tool `bench_0`. */
 export function toolCalls(revision: Revision): string[] {
   const meta = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -1,7 +1,7 @@
 /**
- * Measures a row of a table: one target, by the method that the field uses. Latency is measured at one connection, CPU
- * time in closed loops, and the best rate for each tail on a ladder of fixed rates. The memory is read when the process
- * is idle, during all loads, and after them; its growth is that under a steady load at the end.
+ * Measures one target. Latency is measured at one connection, CPU time in closed loops, and the best rate for each tail
+ * on a ladder of fixed rates. The memory is read when the process is idle, during all loads, and after them; its growth
+ * is that under a steady load at the end.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,11 +18,9 @@ export interface Method {
   readonly streams: readonly number[];
   readonly tokens: number;
   readonly isAgent: boolean;
-  /** Pause before the memory is read for the last time. */
   readonly restMs: number;
 }
 
-/** The parts that all rows of a table share. */
 export interface Bench {
   readonly workload: Workload;
   readonly backend: Peer;
@@ -30,7 +28,7 @@ export interface Bench {
   readonly method: Method;
 }
 
-/** Figures of a row by column, and the reasons for missing ones. */
+/** `figures` are by column; `faults` are the reasons for missing ones. */
 export interface Row {
   readonly figures: Map<string, number>;
   readonly faults: string[];
@@ -47,7 +45,6 @@ const streamWarmUpSeconds = 4;
 const steadySeconds = 6;
 const sampleMs = 100;
 
-/** Names of the columns. */
 export const columns = {
   p50: "p50 µs",
   p99: "p99 µs",
@@ -126,7 +123,6 @@ async function closedLoop(
     .set(columns.driver, cpuMicros / (seconds * 1e6));
 }
 
-/** Raises the rate until the target is overloaded. */
 async function ladder(measured: Measured, load: RequestLoad): Promise<void> {
   const { driver, figures, method, workload } = measured;
   for (const thousands of rates) {

@@ -38,10 +38,9 @@ interface Session {
   readonly watch: FrameWatch;
   readonly model: string;
   readonly chunks: number;
-  /** Text of the report for a request whose final frame has been sent. */
+  /** Returns the text of the report for a request whose final frame has been sent. */
   readonly report: (rid: number) => Promise<string>;
   rid: number;
-  /** Number of chunks that have not been sent yet. */
   left: number;
 }
 
@@ -79,7 +78,6 @@ function turn(sessions: Session[]): void {
   sessions.length = kept;
 }
 
-/** Sends one chunk, or the end of the answer. */
 function send(session: Session): void {
   const { webSocket, watch, rid } = session;
   const isEnd = session.left === 0;
@@ -103,7 +101,6 @@ function send(session: Session): void {
   );
 }
 
-/** Sends until the connection has no room. */
 function burst(session: Session): void {
   while (session.rid !== 0 && !session.socket.writableNeedDrain) send(session);
 }
@@ -155,7 +152,7 @@ async function serve(webSocket: WebSocket, socket: Socket): Promise<void> {
   webSocket.send(writeAttestation(core, sig, { evidence }));
 }
 
-/** `nonce`: the nonce of a client that wants a quote of its own. */
+/** `nonce` comes from a client that wants a quote of its own. */
 async function evidenceFor(nonce: Uint8Array | undefined): Promise<object> {
   const reportData = await sessionReportData(nodeSuite, digest, nonce, "worker");
   return platform.evidence(reportData, Date.now());

@@ -13,7 +13,6 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 
 interface Stream {
   readonly socket: Socket;
-  /** Number of tokens that have not been sent yet. */
   left: number;
   readonly token: Buffer;
   readonly end: string;
@@ -95,9 +94,7 @@ function respond(socket: Socket, requestHead: string, body: string): void {
 }
 
 interface PreparedAnswer {
-  /** The head, the events before the first token, and that token. */
   readonly first: Buffer;
-  /** Number of tokens between the first one and `end`. */
   readonly left: number;
   readonly token: Buffer;
   readonly end: string;

@@ -1,11 +1,9 @@
 /**
- * The events of mock-model.ts in the three APIs for models, as bytes that are made once: what comes before the first
- * token, one token, and the end. An answer is a text, or the call of a tool whose arguments are the tokens.
+ * The events of mock-model.ts in the three APIs. An answer is a text, or a call of a tool whose arguments are tokens.
  */
 import type { Api } from "./chat-client.ts";
 
 export interface AnswerEvents {
-  /** The events before the first token. */
   readonly opening: string;
   readonly token: string;
   /** The first and the last token of a call, which make its arguments JSON. Equal to `token` in a text. */
@@ -24,14 +22,13 @@ export function framed(data: string, name?: string): string {
   return `${event.length.toString(16)}\r\n${event}\r\n`;
 }
 
-/** Returns a token of a text over chat completions. */
 export function textToken(content: string): string {
   return framed(
     `{${chunk},"choices":[{"index":0,"delta":{"content":"${content}"},"finish_reason":null}]}`,
   );
 }
 
-/** `tokens`: number of tokens. `hasUsage`: whether the end of chat completions reports them. */
+/** `hasUsage`: whether the end of chat completions reports the tokens. */
 export function answerEvents(
   api: Api,
   tokens: number,
@@ -73,7 +70,6 @@ function chat(_whole: string, tokens: number, isCall: boolean, hasUsage: boolean
   };
 }
 
-/** Returns an event whose name is its type. */
 function named(type: string, members: object): string {
   return framed(JSON.stringify({ type, ...members }), type);
 }

@@ -5,37 +5,28 @@ import { join } from "node:path";
 const here = import.meta.dirname;
 
 export interface Variant {
-  /** Number of gateway threads. Default: 1. */
   readonly threads?: number;
-  /** Number of cores that the gateway may use. */
   readonly cores?: number;
   /** `charges`: without charges. `all`: also without keys (unless the surface needs one), limits and access log. */
   readonly without?: "charges" | "all";
   readonly metering?: object;
-  /** Stores that several gateways share. */
   readonly store?: { readonly postgres?: string; readonly redis?: string };
 }
 
 export interface NodeVariant extends Variant {
-  /** Options of the node. */
   readonly upstream?: object;
 }
 
 interface PipelineOptions extends Variant {
-  /** Folder for the files of the gateway. */
   readonly folder: string;
-  /** The capability that a key needs. */
   readonly require: string;
   /** Whether the surface needs a key, whatever is left out. Default: false. */
   readonly needsKey?: boolean;
-  /** The route, without its steps. */
   readonly route: object;
   readonly plugins?: object;
-  /** More sections of the file. */
   readonly sections: object;
 }
 
-/** Returns pipeline.yaml with one route. */
 export function pipeline(options: PipelineOptions): string {
   const { folder, threads, without, metering = {}, store, require, route, plugins } = options;
   const fewest = options.needsKey === true ? ["authenticate"] : [];
@@ -60,7 +51,6 @@ export function pipeline(options: PipelineOptions): string {
   });
 }
 
-/** Returns pipeline.yaml for calls of a node. */
 export function nodePipeline(
   { upstream, ...variant }: NodeVariant,
   folder: string,
@@ -81,7 +71,6 @@ export function nodePipeline(
   });
 }
 
-/** Returns pipeline.yaml for MCP. */
 export function mcpPipeline(variant: Variant, folder: string): string {
   return pipeline({
     ...variant,
@@ -99,7 +88,6 @@ export function mcpPipeline(variant: Variant, folder: string): string {
   });
 }
 
-/** Returns pipeline.yaml for an API for models. `model`: URL of the model server. `network`: options of its network. */
 export function chatPipeline(
   variant: Variant,
   folder: string,

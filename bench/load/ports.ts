@@ -1,4 +1,3 @@
-/** Chooses ports for peers that do not print their own. */
 import { createServer } from "node:net";
 
 /** Returns a port that was free a moment ago. */

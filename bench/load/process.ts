@@ -1,4 +1,4 @@
-/** Starts a peer as a separate process, pinned to a core, and reads its costs from the kernel's accounting. */
+/** Starts a peer as a process of its own on a core, and reads its costs from the kernel's accounting. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, readdirSync } from "node:fs";
@@ -6,11 +6,9 @@ import { createInterface } from "node:readline";
 
 export interface Peer extends AsyncDisposable {
   readonly port: number;
-  /** The first line that the process printed. */
   readonly line: string;
-  /** User and system time of the process, its threads and its children so far, in microseconds. */
+  /** User and system time of the process, its threads and its children so far. */
   cpuMicros(): number;
-  /** Resident memory of the process and its children in MiB. */
   rssMiB(): number;
 }
 
@@ -58,7 +56,7 @@ function portIn(line: string): number {
   return Number(line);
 }
 
-/** Returns the first line with the peer's port or a document with its URL. Log lines may come before it. */
+/** The line has the port, or a document with the URL. Log lines may come before it. */
 async function addressLine(child: ChildProcess): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   // The output is read to the end, so that a peer never waits until its log is read.
@@ -73,12 +71,11 @@ function sum(pids: readonly number[], of: (pid: number) => number): number {
   return pids.reduce((total, pid) => total + of(pid), 0);
 }
 
-/** Returns the resident memory of a process and its children in MiB. */
 export function memoryMiB(pid: number): number {
   return sum(family(pid), rssOf);
 }
 
-/** Returns the ids of the process and its children, because nginx works in its children. */
+/** Returns the process and its children, because nginx works in these. */
 function family(pid: number): number[] {
   const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
     readFileSync(`/proc/${pid}/task/${task}/children`, "utf8").trim().split(" ").filter(Boolean),

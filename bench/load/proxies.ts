@@ -1,4 +1,3 @@
-/** The peers of the node proxy and of chat completions: installed proxies, and small ones in Node. */
 import { spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +6,6 @@ import { freePort, listening } from "./ports.ts";
 import { startPeer, type Peer } from "./process.ts";
 import type { Started, Target } from "./target.ts";
 
-/** The row with which the others are compared. */
 export const luaName = "nginx + Lua: key, counter";
 
 const core = 0;
@@ -24,7 +22,6 @@ interface Path {
   readonly buffering: "on" | "off";
 }
 
-/** Starts a program that does not print its port. */
 async function startProgram(
   command: readonly string[],
   port: number,

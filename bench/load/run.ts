@@ -135,7 +135,6 @@ function columnsOf({ path, rate }: Workload): readonly Column[] {
   ];
 }
 
-/** Returns the tables of a workload in Markdown, and the conditions of the run. */
 function report(workload: Workload, rows: ReadonlyMap<string, readonly Row[]>): string {
   const figure = (name: string | undefined, column: string): number =>
     median(
@@ -188,7 +187,6 @@ function report(workload: Workload, rows: ReadonlyMap<string, readonly Row[]>): 
   return [...tables, lines.map((line) => `- ${line}`).join("\n")].join("\n\n");
 }
 
-/** Replaces a section of bench/load/notes.md. */
 function write(title: string, text: string): void {
   const file = join(import.meta.dirname, "notes.md");
   const sections = readFileSync(file, "utf8").split(/^(?=## )/m);

@@ -14,8 +14,8 @@ export interface StartedSluice {
 }
 
 /**
- * `folder`: the folder of the pipeline's files. `core`: as for startPeer. `checkout`: a checkout that has been built; by
- * default, this one is built.
+ * `folder`: for the pipeline's files. `core`: as for startPeer. `checkout`: one that has been built; by default, this
+ * one is built.
  */
 export async function startSluice(
   pipeline: string,

@@ -1,6 +1,4 @@
-/**
- * A client of the encrypted stream for bench/load/stream.ts. It verifies everything but the evidence, with little CPU.
- */
+/** A client of the encrypted stream. It verifies everything but the evidence, with little CPU. */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { WebSocket } from "ws";
@@ -16,14 +14,12 @@ import { createNodeChannel } from "../../plugins/confidential/protocol/node-chan
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
 import { readTextFrame } from "../../plugins/confidential/protocol/text-frames.ts";
 
-/** The address of the stream, and the properties of the request. */
 export interface Destination {
   readonly url: string;
   readonly key: string;
   readonly network: string;
   readonly model: string;
   readonly termination: Role;
-  /** Number of tokens of each answer. */
   readonly tokens: number;
 }
 
@@ -32,7 +28,7 @@ export interface ClientSession {
   readonly channel: Channel;
 }
 
-/** Connects and makes the handshake. Throws if the answer does not attest this session. */
+/** Throws if the answer does not attest this session. */
 export async function openSession(to: Destination): Promise<ClientSession> {
   const ephemeral = await nodeSuite.createEphemeral();
   const hello = helloFor(to, ephemeral.publicKey);
@@ -46,7 +42,6 @@ export async function openSession(to: Destination): Promise<ClientSession> {
   return { socket, channel };
 }
 
-/** Connects and sends `hello`. Returns the answer unchanged. */
 export async function sayHello(
   { url, key }: Destination,
   hello: Uint8Array,
@@ -78,7 +73,6 @@ export function helloFor(to: Destination, epk: Uint8Array<ArrayBuffer>): Uint8Ar
   });
 }
 
-/** Any fault ends the measurement. */
 export function unwrap<T extends object>(value: T | Fault): T {
   if (isFault(value)) throw new Error(`${value.code}: ${value.message}`);
   return value;

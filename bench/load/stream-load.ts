@@ -1,7 +1,7 @@
 /**
- * Makes the load of bench/load/stream.ts in a separate process: handshakes, idle sessions, or answers. Its argument is
- * a StreamLoad as JSON. It prints a line when it is ready, waits for a line, makes the load, and prints the result as
- * JSON. Anything unexpected ends it without a result.
+ * Makes the load of bench/load/stream.ts in a separate process. Its argument is a StreamLoad as JSON. It prints a line
+ * when it is ready, waits for a line, makes the load, and prints the result as JSON. Anything unexpected ends it
+ * without a result.
  */
 import { once } from "node:events";
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
@@ -18,7 +18,6 @@ import {
 
 export interface StreamLoad extends Destination {
   readonly phase: "handshakes" | "idle" | "answers";
-  /** Number of sessions that run at the same time. */
   readonly sessions: number;
   /** Seconds from the first request to the end of the last answer. */
   readonly seconds: number;
@@ -30,7 +29,6 @@ export interface StreamResult {
   readonly seconds: number;
   readonly handshakes: number;
   readonly answers: number;
-  /** Number of chunks and final frames. */
   readonly frames: number;
   /** Milliseconds from the sending of a chunk's first token to its receipt. NaN if the chunk has no time. */
   readonly p50: number;
@@ -70,7 +68,6 @@ function run(): Promise<StreamResult> | StreamResult {
   return load.phase === "idle" ? nothing : answers();
 }
 
-/** Opens the sessions, a few at a time. */
 async function openAll(): Promise<readonly ClientSession[]> {
   const opened: ClientSession[] = [];
   let begun = 0;
@@ -81,7 +78,6 @@ async function openAll(): Promise<readonly ClientSession[]> {
   return opened;
 }
 
-/** Opens session after session in each lane. */
 async function handshakes(): Promise<StreamResult> {
   const { publicKey } = await nodeSuite.createEphemeral();
   const hello = helloFor(load, publicKey);

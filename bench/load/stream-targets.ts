@@ -1,18 +1,11 @@
-/**
- * The targets of bench/load/stream.ts: an enclave alone, behind a bare relay and behind Sluice, and Sluice as the
- * enclave itself.
- */
 import { join } from "node:path";
 import type { Role } from "../../plugins/confidential/protocol/hello.ts";
 import { pipeline } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
 import { startSluice } from "./start-sluice.ts";
 
-/** The servers behind every target. */
 export interface Backends {
-  /** The process of mock-enclave.ts. */
   readonly enclave: Peer;
-  /** The process of mock-model.ts, which is reached without encryption. */
   readonly model: Peer;
 }
 
@@ -20,14 +13,13 @@ export interface StreamTarget {
   readonly name: string;
   readonly termination: Role;
   readonly network: string;
-  /** `folder`: a folder for this run alone. The process ends when the peer is disposed of. */
+  /** `folder`: for this run alone. The process ends when the peer is disposed of. */
   start(
     backends: Backends,
     folder: string,
   ): Promise<{ readonly peer: Peer; readonly url: string; readonly key: string }>;
 }
 
-/** The row with which the others are compared. */
 export const yardstick = "bare ws relay";
 export const direct = "the mock enclave itself";
 

@@ -38,7 +38,6 @@ const here = import.meta.dirname;
 const node = process.execPath;
 const loadCore = 1;
 
-/** The result of a phase, and its cost to the measured process. */
 interface Phase extends StreamResult {
   /** User and system time, without the opening of the sessions. */
   readonly cpuMicros: number;
@@ -55,7 +54,7 @@ interface Figures {
 
 const burstTokens = 2000;
 const pacedTokens = 100;
-/** Duration of a paced answer in milliseconds, at 50 tokens per second. */
+/** Duration of a paced answer, at 50 tokens per second. */
 const pacedMs = 2000;
 
 type Column = readonly [title: string, digits: number, of: (figures: Figures) => number];

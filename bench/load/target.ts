@@ -10,14 +10,14 @@ export interface Started {
 
 export interface Target {
   readonly name: string;
-  /** The reason why the target cannot run here. Undefined if it can. */
+  /** The reason why the target cannot run here. */
   readonly missing?: string | undefined;
-  /** Revision of MCP. Default: 2025-11-25. */
+  /** Default: 2025-11-25. */
   readonly revision?: Revision;
   /** Default: `chat`. */
   readonly api?: Api;
   /** Whether the target is only measured if it is named. */
   readonly isExtra?: boolean;
-  /** `folder`: a folder for this run alone. The process ends when the peer is disposed of. */
+  /** `folder`: for this run alone. The process ends when the peer is disposed of. */
   start(backend: Peer, folder: string): Promise<Started>;
 }

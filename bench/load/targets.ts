@@ -1,4 +1,3 @@
-/** What `npm run bench` measures beside each other: three workloads, each with Sluice and its peers. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Api } from "./chat-client.ts";
@@ -10,11 +9,9 @@ import { luaName, portkey, proxiedPaths, proxies } from "./proxies.ts";
 import { startSluice } from "./start-sluice.ts";
 
 export interface Workload {
-  /** Heading of the tables. */
   readonly title: string;
-  /** The script of the backend. */
   readonly backend: string;
-  /** Path of the requests. Without it, the load consists of streams. */
+  /** Without a path, the load consists of streams. */
   readonly path?: string;
   /** Requests per second at which the latency is measured. */
   readonly rate: number;
@@ -45,7 +42,6 @@ const direct: Target = {
     }),
 };
 
-/** The variants of Sluice that every workload has. `of` returns the target of a variant. */
 function variants(of: (name: string, variant: Variant) => Target): Target[] {
   return [
     of("sluice, everything off", { without: "all" }),

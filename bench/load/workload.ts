@@ -3,7 +3,7 @@
  * 20 KB by hash. It is deterministic, so every peer gets the same requests in the same order.
  */
 
-/** Number of distinct arguments: enough to need a cache, and few enough to fit into it. */
+/** Numbers of distinct arguments: enough to need a cache, and few enough to fit into it. */
 const storageKeys = 400;
 const blockHashes = 60;
 const heights = 500;
@@ -15,7 +15,7 @@ export function hashOf(n: number): string {
   return `0x${n.toString(16).padStart(64, "0")}`;
 }
 
-/** A small generator with a fixed seed (mulberry32), so that runs can be compared. */
+/** A generator with a fixed seed (mulberry32), so that runs can be compared. */
 function random(seed: number): () => number {
   let state = seed;
   return () => {
@@ -26,7 +26,6 @@ function random(seed: number): () => number {
   };
 }
 
-/** Returns `count` JSON-RPC bodies. */
 export function requestBodies(count: number): string[] {
   const next = random(20_261_120);
   const pick = (n: number): number => Math.floor(next() * n);

@@ -1,7 +1,6 @@
 /**
  * Measures addresses and storage keys: our own code (with @noble/hashes) beside @polkadot/util-crypto with its
- * WebAssembly. Both use the same accounts and must give the same results. The cost of loading each is measured in a
- * separate process.
+ * WebAssembly. Both must give the same results. The cost of loading each is measured in a separate process.
  *
  *   node bench/micro/addresses.ts
  */
@@ -20,7 +19,6 @@ import { hashKey, storagePrefix } from "../../plugins/ledger/ledger/decode/stora
 
 interface Operation {
   readonly name: string;
-  /** Returns the address of the nth account. */
   readonly ours: (n: number) => string | Uint8Array | undefined;
   readonly theirs: (n: number) => string | Uint8Array;
 }
@@ -81,7 +79,6 @@ function assertSame({ name, ours, theirs }: Operation): void {
   }
 }
 
-/** Returns microseconds per call. */
 function timed(task: (n: number) => unknown): number {
   const start = performance.now();
   for (let n = 0; n < callsPerRound; n++) task(n);

@@ -1,14 +1,10 @@
-/**
- * The decoders with which ours is compared. They are brought to the same answer: the JSON text of a block's extrinsics
- * or events.
- */
+/** The decoders with which ours is compared. All give the JSON text of a block's extrinsics or events. */
 import { getDynamicBuilder, getLookupFn } from "@polkadot-api/metadata-builders";
 import { Tuple, decAnyMetadata, unifyMetadata, type Codec } from "@polkadot-api/substrate-bindings";
 import { readMetadata } from "../../plugins/ledger/ledger/decode/metadata.ts";
 import { referenceDecoder } from "../../test/plugins/ledger/ledger/decode/polkadot-reference.ts";
 
 export interface BlockDecoder {
-  /** Returns the finished answer to the node's JSON, as our decoder does. */
   extrinsics(list: Buffer): string;
   events(value: Buffer): string;
 }
@@ -23,7 +19,6 @@ export function polkadotTypes(metadata: string): BlockDecoder {
   };
 }
 
-/** An enum as scale-ts returns it. */
 interface Tagged {
   readonly type: string;
   readonly value: unknown;

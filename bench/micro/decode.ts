@@ -54,7 +54,7 @@ function inputsOf(chain: Chain): Input[] {
     }));
 }
 
-/** Runs for about `time` milliseconds. Returns the median in microseconds per call. */
+/** Returns medians in microseconds per call. `time`: milliseconds. */
 async function measured(
   tasks: Readonly<Record<string, () => unknown>>,
   time = 400,
@@ -110,7 +110,6 @@ async function blocks(chain: Chain): Promise<void> {
   console.log(`| ${chain.name} | ${inputs.length} | ${cells.join(" | ")} |`);
 }
 
-/** Returns a list of about that size with extrinsics of the chain. */
 function listOf(chain: Chain, bytes: number): Buffer {
   const all = chain.blocks.flatMap(({ result }) => result.block.extrinsics);
   const list: string[] = [];
@@ -123,10 +122,7 @@ function listOf(chain: Chain, bytes: number): Buffer {
   return Buffer.from(JSON.stringify(list));
 }
 
-/**
- * Returns the wall time and the CPU time of this thread in microseconds per call, as medians of all rounds. The calls
- * do not overlap.
- */
+/** Returns medians in microseconds per call: wall time, and CPU time of this thread. The calls do not overlap. */
 async function busy(
   calls: number,
   task: () => Promise<unknown> | unknown,

@@ -1,8 +1,8 @@
 /**
- * Measures one docs_search query over 1,000 paragraphs (about as many as the shipped documentation has) and over
- * 10,000 (the limit of the plugin). It prints the time of each query, and the CPU time of all queries including garbage
- * collection, which a busy machine distorts least. The text is generated from a fixed seed: 30,000 words whose
- * frequencies follow Zipf's law, as in real texts, and 12 to 90 words per paragraph.
+ * Measures one docs_search query over 1,000 paragraphs (about as many as the shipped documentation has) and over 10,000
+ * (the limit of the plugin): the time of each query, and the CPU time of all queries including garbage collection,
+ * which a busy machine distorts least. The text is generated: 30,000 words whose frequencies follow Zipf's law, as in
+ * real texts, and 12 to 90 words per paragraph.
  *
  *   node bench/micro/docs-search.ts
  */
@@ -30,7 +30,6 @@ function word(): string {
   return spelled(Math.floor(vocabulary ** random()));
 }
 
-/** Returns a word that consists of letters only. */
 function spelled(rank: number): string {
   const letters = Array.from(rank.toString(26), (digit) => {
     return String.fromCharCode(97 + Number.parseInt(digit, 26));
@@ -70,7 +69,6 @@ for (const paragraphCount of [1_000, 10_000]) {
   console.table(tasks.map(({ name, queries }) => ({ query: name, ...measure(index, queries) })));
 }
 
-/** All times are milliseconds. */
 function measure(index: SearchIndex, queries: readonly string[]): Record<string, string> {
   for (const query of queries) index.search(query, 25);
   const times: number[] = [];

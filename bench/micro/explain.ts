@@ -1,6 +1,6 @@
 /**
- * Measures the cost of keeping every exchange for `sluice explain`: nanoseconds per exchange that has ended, and per
- * exchange that is timed step by step, on a route of seven steps.
+ * Measures the cost of keeping every exchange for `sluice explain`: nanoseconds per exchange, without and with the
+ * times of its seven steps.
  *
  *   node bench/micro/explain.ts
  */
@@ -16,7 +16,6 @@ const depth = 7;
 const route = { path: "/x", surface: "s", steps: [] };
 const caller = { id: "key_1", group: "ws_1", burst: 2, isOperator: false };
 
-/** The record of an exchange that has ended. */
 function recordOf(id: number): ExchangeRecord {
   const record = new ExchangeRecord(id, "POST", route, undefined);
   record.facts.requestId = `request-${id}`;

@@ -1,6 +1,6 @@
 /**
- * Memory per idle connection of `ledger-ws`, without subscriptions and with one to new heads, which all connections share.
- * The gateway is a process of its own. Its resident memory is read before the connections and after they have settled.
+ * Memory per idle connection of `ledger-ws`, without subscriptions and with one to new heads, which all connections
+ * share. The resident memory of the gateway's process is read before the connections and after they have settled.
  *
  *     node bench/micro/idle-websockets.ts [connections]
  */

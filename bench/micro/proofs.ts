@@ -21,7 +21,7 @@ const accounts = 20_000;
 const reads = 3_000;
 const validators = 600;
 const justifications = 20;
-/** Time between two finalized heads of a Substrate chain (seconds). */
+/** Time between two finalized heads of a Substrate chain. */
 const blockSeconds = 6;
 
 /** Returns the smallest CPU time per run of all threads in microseconds. Noise only adds. */

@@ -25,7 +25,6 @@ interface Load {
   readonly url: string;
   readonly key: string;
   readonly mode: "off" | "prefer";
-  /** Index of the first account that is read. */
   readonly from: number;
 }
 
@@ -68,7 +67,6 @@ async function measure(): Promise<void> {
   child.kill();
 }
 
-/** Runs the node and the clients. */
 async function serve(send: (message: object) => unknown): Promise<void> {
   const map = randomBytes(32);
   const entries = Array.from(

@@ -1,7 +1,8 @@
 /**
  * CPU time of the HTTP clients per answer: undici's dispatcher, and the gateway's own client, which nodes, workers and
- * `forward` use. The last column keeps the fields of the answer, as `forward` does. The server is a process of its own. The clients take turns, and the lowest figure of all rounds is
- * printed, because other work on the machine can only add to it.
+ * `forward` use. The last column keeps the fields of the answer, as `forward` does. The server is a process of its own.
+ * The clients take turns, and the lowest figure of all rounds is printed, because other work on the machine can only
+ * add to it.
  *
  *   node bench/micro/upstream.ts [--rounds 20] [--seconds 0.4]
  */
@@ -26,7 +27,7 @@ const concurrency = 32;
 const chunks = 50;
 const kinds = ["small", "20 KB", "50 chunks"] as const;
 type Kind = (typeof kinds)[number];
-/** Requests an answer. Calls `done` after its last byte. */
+/** Calls `done` after the last byte of the answer. */
 type SendRequest = (kind: Kind, done: () => void) => void;
 
 if (values.serve) await serve();

@@ -1,18 +1,14 @@
-/**
- * Measures how long a commit takes while something else is measured: PostgreSQL's own share of a latency. One connection
- * inserts a row, and waits for 20 ms after each commit.
- */
+/** Measures PostgreSQL's own share of a latency: one connection inserts a row, commits, and waits for 20 ms. */
 import { setTimeout as wait } from "node:timers/promises";
 import { Client } from "pg";
 
 export interface CommitProbe extends AsyncDisposable {
-  /** Returns a percentile of the times of the commits so far, in milliseconds. */
+  /** Returns milliseconds. */
   percentile(percent: number): number;
 }
 
 const pauseMs = 20;
 
-/** Starts to commit rows to a table of its own, until the probe is disposed of. */
 export async function startCommitProbe(url: string): Promise<CommitProbe> {
   const client = new Client({ connectionString: url });
   await client.connect();

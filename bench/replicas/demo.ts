@@ -1,7 +1,7 @@
 /**
- * Shows several gateways that share one budget: starts PostgreSQL (from an npm package if it is not installed), Redis
- * if it is installed, a node, three gateways and a small load balancer. Then it spends the budget of a key through all
- * gateways, and runs until Ctrl-C.
+ * Shows several gateways that share one budget: PostgreSQL (from an npm package if it is not installed), Redis if it is
+ * installed, a node, three gateways and a small load balancer. Spends the budget of a key through all gateways, and
+ * runs until Ctrl-C.
  *
  *   npm run replicas [-- --once]    (--once: exit when the budget is spent)
  */
@@ -111,7 +111,6 @@ async function spend(urls: readonly string[], key: string): Promise<number[]> {
   return answered;
 }
 
-/** Passes each connection to the next gateway. Returns the URL. */
 async function startBalancer(
   urls: readonly string[],
   stack: AsyncDisposableStack,

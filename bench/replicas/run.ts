@@ -38,7 +38,6 @@ interface Configured {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** `only`: the parts to measure, by default all. */
 export async function measureReplicas(
   only: readonly string[] = ["round-trips", "cpu", "latency"],
 ): Promise<void> {
@@ -185,7 +184,6 @@ class ReplicaBench {
     return { gateways, keys, [Symbol.asyncDispose]: () => stack.disposeAsync() };
   }
 
-  /** Writes the file of the next gateway. */
   #configure(variant: NodeVariant): Configured {
     this.#started++;
     const folder = join(this.#folder, String(this.#started));
@@ -230,7 +228,7 @@ async function roundTrips({ adminUrl }: Gateway): Promise<{ postgres: number; re
   return { postgres: sum("postgres"), redis: sum("redis") };
 }
 
-/** Sends one request with each key, one after the other. Returns the median of the times in milliseconds. */
+/** Sends one request with each key. Returns the median of the times in milliseconds. */
 async function coldLatency({ peer }: Gateway, keys: readonly string[]): Promise<number> {
   const times: number[] = [];
   for (const key of keys) {

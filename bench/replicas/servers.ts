@@ -1,4 +1,3 @@
-/** PostgreSQL, Redis and gateways that share them, for measurements and demonstrations. */
 import { readFileSync, readdirSync } from "node:fs";
 import { Redis } from "ioredis";
 import type { NewKey } from "../../plugins/contracts/accounts-admin.ts";
@@ -12,14 +11,12 @@ import { findProgram, installedPostgres } from "../../test/store/programs.ts";
 import { openRedis } from "../../test/store/redis-server.ts";
 import { runSql } from "../../test/store/servers.ts";
 
-/** The secret of the deployment. */
 export const secret = "a secret of the gateways of this demonstration";
 
 export interface SharedStores extends AsyncDisposable {
   readonly postgresUrl: string;
   /** Undefined if redis-server is not installed. */
   readonly redisUrl: string | undefined;
-  /** User and system time of all processes of PostgreSQL so far, in microseconds. */
   postgresCpuMicros(): Promise<number>;
   redisCpuMicros(): Promise<number>;
 }
@@ -47,7 +44,7 @@ export async function startStores(): Promise<SharedStores> {
   };
 }
 
-/** Creates an enterprise workspace and keys, which may read the ledger by default. Returns the texts of the keys. */
+/** Returns the texts of the keys, which may read the ledger by default. */
 export async function createKeys(
   url: string,
   count: number,

@@ -1,9 +1,7 @@
-/** Requests that are unfinished, malformed or refused, sent over raw connections. */
 import { connect, type Socket } from "node:net";
 import type { ClientContext, SoakClient } from "./client.ts";
 import { sleep } from "./random.ts";
 
-/** Opens a raw connection. Its errors are ignored. */
 function openSocket({ gateway }: ClientContext): Socket {
   const { hostname, port } = new URL(gateway.url);
   return connect(Number(port), hostname)

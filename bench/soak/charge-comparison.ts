@@ -10,15 +10,13 @@ export interface ChargeRow {
 }
 
 export interface Entry {
-  /** Price in milli-CU that the client received. Undefined if it has not received one, or left before. */
+  /** Price that the client received. Undefined if it has received none, or left before. */
   pricedMilli: number | undefined;
-  /** Maximum amount that may be charged. */
   readonly maxMilli: number;
 }
 
 export interface ComparisonResult {
   readonly requests: number;
-  /** Number of requests whose client received a price. */
   readonly priced: number;
   readonly pricedMilli: number;
   readonly charges: number;
@@ -34,7 +32,6 @@ export class ChargeComparison {
   /** Number of encrypted answers that a client asked for and whose price it did not receive. */
   sessionsLeft = 0;
 
-  /** Adds a request that is about to be sent. */
   open(requestId: string, maxMilli: number): Entry {
     const entry: Entry = { pricedMilli: undefined, maxMilli };
     this.#entries.set(requestId, entry);

@@ -1,4 +1,3 @@
-/** One client of a soak run, and what all of them share. */
 import type { Agent } from "node:http";
 import type { ChargeComparison } from "./charge-comparison.ts";
 import type { SoakedGateway } from "./gateway.ts";
@@ -10,7 +9,6 @@ export interface ClientContext {
   readonly workerRoot: string;
   /** Pauses are multiplied by `factor`, which limits the load. */
   readonly pace: { factor: number };
-  /** Aborts when the clients must end. */
   readonly signal: AbortSignal;
 }
 

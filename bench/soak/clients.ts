@@ -1,4 +1,3 @@
-/** The clients of a soak run. Each of them repeats one kind of request with pauses. */
 import { Agent, request, type ClientRequest, type IncomingMessage } from "node:http";
 import { connect } from "../../plugins/confidential/client/client.ts";
 import { badUpgrade, malformedBytes, unfinishedBody } from "./bad-requests.ts";
@@ -8,7 +7,7 @@ import { model, storageMethod } from "./upstreams.ts";
 
 /** Price of a token: 12 nano native tokens × 0.25 USD. */
 const tokenMilli = 3;
-/** Number of tokens that a chat reserves for the template of the model, in addition to its prompt. */
+/** Number of tokens that a chat reserves for the template of the model. */
 const templateTokens = 16_384;
 /** Maximum price of a node method or tool of these clients, with a margin. */
 const callMilli = 5_000;
@@ -18,7 +17,6 @@ export const maxSessionMilli = (64 * 1024 + templateTokens + encryptedTokens) * 
 
 type SendRequest = (client: SoakClient) => Promise<void>;
 
-/** Maps the name of a client to its request and the pause after it in milliseconds. */
 const requests: Readonly<Record<string, readonly [send: SendRequest, pauseMs: number]>> = {
   "node call": [nodeCall, 15],
   "node batch": [nodeBatch, 60],
@@ -39,7 +37,7 @@ const requests: Readonly<Record<string, readonly [send: SendRequest, pauseMs: nu
 
 const streaming = { stream: true, stream_options: { include_usage: true } };
 
-/** Runs every client until the signal aborts. Resolves when all have ended. Rejects with the error of a client. */
+/** Resolves when all clients have ended after the signal. Rejects with the error of a client. */
 export async function runClients(context: ClientContext, seed: number): Promise<void> {
   const clients = Object.entries(requests).map(async ([name, [sendRequest, pauseMs]], at) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 2 });
@@ -87,7 +85,7 @@ function send(client: SoakClient, path: string, body: unknown): Sent {
   return { id, request: sent, response: promise };
 }
 
-/** Returns the whole text. Undefined if the connection broke before its end. */
+/** Undefined if the connection broke before the end of the text. */
 async function read(response: IncomingMessage): Promise<string | undefined> {
   let text = "";
   response.setEncoding("utf8");
@@ -99,7 +97,6 @@ async function read(response: IncomingMessage): Promise<string | undefined> {
   }
 }
 
-/** Sends the request, reads the answer to its end, and keeps its price if it has one. */
 async function paid(
   client: SoakClient,
   path: string,
@@ -191,7 +188,6 @@ async function leaveChat(client: SoakClient): Promise<void> {
   sent.destroy();
 }
 
-/** Reads nothing for a while, then everything. */
 async function readSlowly(client: SoakClient): Promise<void> {
   const body = chatBody({ max_tokens: longAnswer, ...streaming });
   const { id, response } = send(client, "/v1/chat/completions", body);

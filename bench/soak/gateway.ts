@@ -1,4 +1,3 @@
-/** The gateway under test: `sluice start` as a process, its configuration and the keys of its clients. */
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -23,11 +22,10 @@ export interface SoakedGateway extends AsyncDisposable {
   readonly key: Key;
   /** A key that only the encrypted sessions use. */
   readonly sessionKey: Key;
-  /** Resolves with the exit code or the signal when the process has ended. */
   readonly exited: Promise<number | NodeJS.Signals>;
-  /** The exit code or the signal. Undefined while the process runs. */
+  /** Undefined while the process runs. */
   readonly ended: number | NodeJS.Signals | undefined;
-  /** The last lines of its log at level error or above, and what it wrote to standard error. */
+  /** The last log lines at level error or above, and what was written to standard error. */
   readonly complaints: readonly string[];
   reload(): Promise<void>;
   signal(name: NodeJS.Signals): void;
@@ -40,7 +38,7 @@ export interface Backends {
   readonly modelUrl: string;
   readonly workerUrl: string;
   readonly workerRoot: string;
-  /** The number of threads of the gateway. Encrypted streams need one. */
+  /** Number of threads of the gateway. Encrypted streams need one. */
   readonly threads: number;
 }
 
@@ -86,7 +84,6 @@ routes:
   - { path: /v1/models, methods: [GET], run: [{ use: edge }, { authorize: { require: "platform:read" } }], to: models }
 ${backends.threads === 1 ? encryptedRoute : ""}`;
 
-/** Makes a folder with a pipeline.yaml and two keys, and starts the gateway there. */
 export async function startSoakedGateway(backends: Backends): Promise<SoakedGateway> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-soak-"));
   const file = join(folder, "pipeline.yaml");
@@ -185,7 +182,6 @@ export interface WorkerProcess extends AsyncDisposable {
   readonly simulatedRoot: string;
 }
 
-/** Starts `sluice worker` with simulated evidence in front of a model server. */
 export async function startWorkerProcess(modelUrl: string, model: string): Promise<WorkerProcess> {
   const args = ["worker", "--upstream", modelUrl, "--model", model, "--network", "alpha"];
   const more = ["--listen", "127.0.0.1:0", "--evidence", "simulated", "--json"];

@@ -1,12 +1,10 @@
-/** Random numbers from a seed, so that two runs make the same choices. */
-
 export interface Random {
   /** Returns an integer from 0 to `below` - 1. */
   int(below: number): number;
   pick<T>(values: readonly T[]): T;
 }
 
-/** Marsaglia's xorshift32. `seed`: an integer; 0 counts as 1. */
+/** Marsaglia's xorshift32, so that two runs make the same choices. `seed`: an integer; 0 counts as 1. */
 export function createRandom(seed: number): Random {
   let state = seed | 0 || 1;
   const int = (below: number): number => {

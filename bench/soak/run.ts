@@ -1,7 +1,6 @@
 /**
- * `npm run soak -- --minutes N [--seed S] [--threads N]`: runs a real gateway under mixed load with backends that fail and recover.
- * Prints a Markdown table with a row per minute, and a table of the totals. Exits with 1 after a lost or doubled
- * charge, a leak or a crash. See bench/README.md.
+ * `npm run soak -- --minutes N [--seed S] [--threads N]` prints a Markdown table with a row per minute, and a table of
+ * the totals. It exits with 1 after a lost or doubled charge, a leak or a crash. See bench/README.md.
  */
 import { parseArgs } from "node:util";
 import { tableHead, tableRow } from "./sample.ts";

@@ -1,4 +1,3 @@
-/** Measures the memory, handles and CPU of the gateway's process with /proc and its metrics, and prints the table. */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
@@ -6,7 +5,7 @@ export interface Sample {
   readonly minute: number;
   readonly rssMiB: number;
   readonly handles: number;
-  /** 99th percentile of the event loop's delay in milliseconds since the start of the process. NaN if unknown. */
+  /** 99th percentile of the event loop's delay since the start of the process. NaN if unknown. */
   readonly loopDelayMs: number;
   readonly journalMiB: number;
   readonly requests: number;
@@ -18,7 +17,6 @@ export interface Sample {
 /** Clock ticks of /proc/<pid>/stat: 100 per second on every Linux that Node supports. */
 const tickMs = 10;
 
-/** Returns the CPU time of a process so far in milliseconds. */
 export function cpuMs(pid: number): number {
   // The name of the command may contain spaces. The fields after its closing bracket do not.
   const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -43,7 +41,6 @@ export function journalMiB(folder: string): number {
 }
 
 export interface Metrics {
-  /** Lines of gauges that count something open and are not 0. */
   readonly open: readonly string[];
   readonly loopDelayMs: number;
 }

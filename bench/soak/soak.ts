@@ -1,7 +1,6 @@
 /**
  * Runs a real gateway process under mixed load with backends that fail and recover. At the end it checks that each
- * charge exists once and has the reported price, that nothing is open, and that the process exits within its time
- * limit.
+ * charge exists once and has the reported price, that nothing is open, and that the process exits in time.
  */
 import { ChargeComparison, type ComparisonResult } from "./charge-comparison.ts";
 import {
@@ -28,7 +27,7 @@ export interface SoakResult {
   readonly samples: readonly Sample[];
   readonly book: ComparisonResult;
   readonly reloads: number;
-  /** The exit code or the signal; `exitSeconds` is the time from SIGTERM to the exit. */
+  /** `exitSeconds` is the time from SIGTERM to the exit. */
   readonly exit: number | NodeJS.Signals;
   readonly exitSeconds: number;
   /** One sentence per failure. Empty if the run passed. */
@@ -38,7 +37,7 @@ export interface SoakResult {
 const reloadSeconds = 7;
 /** Time for the last connections and retries to end after the load: the gateway keeps idle connections for 5 s. */
 const restMs = 15_000;
-/** Open handles that a gateway at rest may have more than before the load: connections to upstreams, log files. */
+/** Handles that a gateway at rest may have more than before the load: connections to upstreams, log files. */
 const handleRoom = 20;
 /** Growth of RSS from the second quarter of a long run to its last that counts as a leak. */
 const leakMiB = 96;
@@ -85,7 +84,6 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   return { samples, book, reloads, exit, exitSeconds, faults };
 }
 
-/** Takes samples, reloads and limits the load until the time is over or the gateway has ended. */
 async function watch(
   { gateway, book, pace }: ClientContext,
   { seconds, sampleSeconds, onSample }: SoakOptions,
@@ -151,7 +149,7 @@ async function takeSample(
   };
 }
 
-/** Waits until nothing is open. Returns what is still open after the time limit. */
+/** Returns what is still open after the time limit. */
 async function checkRest(gateway: SoakedGateway, handlesBefore: number): Promise<string[]> {
   const deadline = performance.now() + restMs;
   for (;;) {
@@ -183,7 +181,6 @@ async function end(
   return { exit, exitSeconds: (performance.now() - begun) / 1000 };
 }
 
-/** Returns a fault if the memory keeps growing. Only long runs are checked. */
 function leak(samples: readonly Sample[]): string[] {
   const last = samples.at(-1);
   if (last === undefined || last.minute < leakMinutes) return [];

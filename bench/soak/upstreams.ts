@@ -9,14 +9,14 @@ export const storageMethod = "state_getStorageHash";
 
 export interface Upstream extends AsyncDisposable {
   readonly url: string;
-  /** A server that works until it is disposed of. */
+  /** Makes the server work until it is disposed of. */
   calm(): void;
 }
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;
 type Mood = "well" | "away" | string;
 
-/** Duration of a mood of an upstream in milliseconds: `wellMs` plus up to the same time. */
+/** Duration of a mood: this time plus up to the same time. */
 const wellMs = 4_000;
 const badMs = 1_200;
 
@@ -125,7 +125,6 @@ interface ChatBody {
 
 const promptTokens = 9;
 
-/** Answers with `max_tokens` words. Streamed words are sent a few milliseconds apart. */
 export function startModel(seed: number): Promise<Upstream> {
   const random = createRandom(seed);
   const answer =

@@ -1,4 +1,3 @@
-/** The processes whose start is measured: Sluice, bare Node, bare Fastify, and proxies that are installed. */
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +12,6 @@ export interface StartPeer {
 
 const root = join(import.meta.dirname, "../..");
 
-/** `folder`: a new folder for the files of the peers. `port`: where each peer listens, one after the other. */
 export function startPeers(folder: string, port: number, main: string): StartPeer[] {
   const file = (name: string, text: string): string => {
     writeFileSync(join(folder, name), text);

@@ -30,7 +30,7 @@ interface Start {
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Returns whether the port answers a request with 200. `fetch` is not used, because its first call takes long. */
+/** `fetch` is not used, because its first call takes long. */
 function answers(port: number, path: string): Promise<boolean> {
   return new Promise((resolve) => {
     let text = "";
@@ -43,7 +43,7 @@ function answers(port: number, path: string): Promise<boolean> {
   });
 }
 
-/** Starts the peer and ends it after `idle` milliseconds without requests, and reads its memory before that. */
+/** Reads the memory after `idle` milliseconds without requests, and then ends the peer. */
 async function start(
   { command, env, path }: StartPeer,
   port: number,

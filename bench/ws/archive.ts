@@ -1,7 +1,7 @@
 /**
- * Measures reads of `archive_v1_storage`: items per second, and CPU per item, through the gateway and through a bare relay
- * with `ws` in the same run. Each client reads 20,000 items at a time. The gateway and the relay run on core 0. The node
- * and the clients share core 1.
+ * Measures reads of `archive_v1_storage`, 20,000 items at a time: items per second, and CPU per item, through the
+ * gateway and through a bare relay with `ws`. The gateway and the relay run on core 0. The node and the clients share
+ * core 1.
  *
  *   npm run bench -- --archive
  */
@@ -17,7 +17,6 @@ import { BenchNode, itemsPerRead } from "./node.ts";
 const clientCount = 4;
 const warmUps = 1;
 const rounds = 3;
-/** Maximum time of one round. */
 const maxRoundMs = 20_000;
 const read = `{"jsonrpc":"2.0","id":1,"method":"archive_v1_storage","params":["0x${"11".repeat(32)}",[{"key":"0x","type":"descendantsValues"}],null]}`;
 
@@ -26,7 +25,7 @@ interface Round {
   readonly microsPerItem: number;
 }
 
-/** Reads everything once. Rejects if the read ends with anything but `storageDone`. */
+/** Rejects if the read ends with anything but `storageDone`. */
 async function readAll(socket: WebSocket): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let items = 0;

@@ -1,9 +1,8 @@
-/** Starts a gateway with `ledger-ws` in front of nodes, on core 0, and a key that no limit stops. */
+/** Starts a gateway with `ledger-ws` in front of nodes, on core 0. */
 import { pipeline } from "../load/pipelines.ts";
 import { startSluice, type StartedSluice } from "../load/start-sluice.ts";
 import type { BenchNode } from "./node.ts";
 
-/** `folder`: an empty folder for the data. */
 export function startGateway(folder: string, nodes: readonly BenchNode[]): Promise<StartedSluice> {
   const ledger = { urls: nodes.map(({ url }) => url) };
   const ws = { upstream: "ledger", connectionsPerKey: 10_000, followsPerKey: 10_000 };

@@ -1,9 +1,5 @@
-/** The subscriptions that `npm run bench -- --follow` measures. */
-
 export interface Kind {
-  /** The JSON-RPC request that opens it. */
   readonly request: string;
-  /** The method of its notifications. */
   readonly notification: string;
   /** Number of notifications that a new client gets at once. */
   readonly firstNotifications: number;

@@ -20,7 +20,6 @@ function headerAt(number: number): object {
   };
 }
 
-/** Number of items of each read of `archive_v1_storage`. */
 export const itemsPerRead = 20_000;
 /** The node waits while this many bytes wait for the reader. */
 const maxUnsentBytes = 1_048_576;
@@ -71,7 +70,7 @@ export class BenchNode {
     return this.#subscriptions.size;
   }
 
-  /** Adds a block and finalizes it: three events for each follow, and one head for each subscription to heads. */
+  /** Adds a block: three events for each follow, and one head for each subscription to heads. */
   advance(): void {
     const parent = hashAt(this.#best);
     const hash = hashAt(++this.#best);
@@ -87,7 +86,6 @@ export class BenchNode {
     }
   }
 
-  /** Ends all connections and the port. */
   async stop(): Promise<void> {
     const closed = once(this.#server, "close");
     this.#server.close();
@@ -134,7 +132,6 @@ export class BenchNode {
     }
   }
 
-  /** Opens a subscription, and answers with its id. */
   #subscribe(
     socket: WebSocket,
     notification: string,
@@ -147,14 +144,13 @@ export class BenchNode {
   }
 }
 
-/** `result`: JSON text. */
 function notify({ socket, id, notification }: Subscription, result: string): void {
   socket.send(
     `{"jsonrpc":"2.0","method":"${notification}","params":{"subscription":"${id}","result":${result}}}`,
   );
 }
 
-/** Sends the items of a read from number `at`, as fast as they are read, and then `storageDone`. */
+/** Sends the items as fast as they are read, from number `at`. */
 function sendItems(socket: WebSocket, id: string, at: number): void {
   let next = at;
   while (next < itemsPerRead && socket.bufferedAmount < maxUnsentBytes) {

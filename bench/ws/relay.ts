@@ -15,7 +15,6 @@ const { request, notification, firstNotifications } = kind;
 
 const node = new WebSocket(url, { perMessageDeflate: false });
 const subscribers = new Map<WebSocket, string>();
-/** The notifications that a new client gets. */
 const first: string[] = [];
 
 function send(client: WebSocket, id: string, result: string): void {

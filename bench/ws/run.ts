@@ -23,7 +23,6 @@ class Client {
   readonly socket: WebSocket;
   readonly opened: Promise<void>;
   readonly #request: string;
-  /** Number of notifications. */
   received = 0;
   /** Number of follows that have begun. */
   begun = 0;

@@ -1,15 +1,12 @@
-/**
- * `admin` of the service `accounts`: workspaces and keys for operators, without the rules for customers. Implemented in
- * plugins/billing/accounts.
- */
+/** `admin` of the service `accounts`: workspaces and keys for operators, without the rules for customers. */
 import type { Environment } from "sluice-gateway/plugin";
 import type { ApiKey, Capability, Plan, PlanName, Workspace } from "./principal.ts";
 import type { ChangeJson, WorkspaceJson } from "./workspaces.ts";
 
 /**
  * Author and time (milliseconds since 1970) of a change. `actor` is `cli:<user>`, the id of a key, or
- * `oidc:<subject> (<e-mail>)` for a user of an OpenID provider. For the last two, `requestId` is the id of the request.
- * `maxActiveKeys`: the number of active keys that the author may give the workspace. Undefined for operators.
+ * `oidc:<subject> (<e-mail>)` for a user of an OpenID provider; the last two have a `requestId`. `maxActiveKeys`: how
+ * many active keys the author may give the workspace. Undefined for operators.
  */
 export interface ChangeAuthor {
   readonly actor: string;
@@ -18,10 +15,7 @@ export interface ChangeAuthor {
   readonly maxActiveKeys?: number | undefined;
 }
 
-/**
- * The reason why a change failed. `notFound`: the workspace or key does not exist. `conflict`: its state does not allow
- * the change. The message is for people.
- */
+/** `notFound`: the workspace or key does not exist. `conflict`: its state does not allow the change. */
 export interface Failed {
   readonly failed: "notFound" | "conflict";
   readonly message: string;
@@ -47,21 +41,18 @@ export interface NewKey {
   readonly expiresAt?: number | undefined;
 }
 
-/** A key with the members that only its administrator needs. */
 export interface KeyRecord extends ApiKey {
   /** Time of the last use, accurate to one minute. Undefined if the key was never used. */
   readonly lastUsedAt: number | undefined;
-  /** Id of the key that replaced this one. */
   readonly rotatedTo: string | undefined;
 }
 
-/** A new key with its text, which cannot be read again. */
+/** A new key. Its text cannot be read again. */
 export interface IssuedKey {
   readonly key: KeyRecord;
   readonly text: string;
 }
 
-/** The successor of a key, and the key that it replaces. */
 export interface RotatedKey extends IssuedKey {
   readonly replaced: KeyRecord;
 }
@@ -75,7 +66,7 @@ export interface KeySearch {
   readonly text: string;
   /** Selects the keys that are neither revoked nor expired at this time (milliseconds since 1970). All keys if undefined. */
   readonly activeAt: number | undefined;
-  /** Number of keys to leave out, for the next pages. 0 by default. */
+  /** Default: 0. */
   readonly skip?: number | undefined;
   readonly limit: number;
 }
@@ -83,7 +74,6 @@ export interface KeySearch {
 export interface WorkspaceSearch {
   /** Part of the workspace's id or name, in any case. Empty for all workspaces. */
   readonly text: string;
-  /** Number of workspaces to leave out, for the next pages. */
   readonly skip: number;
   readonly limit: number;
 }
@@ -91,17 +81,14 @@ export interface WorkspaceSearch {
 export interface ChangeSearch {
   /** All workspaces and the changes of the deployment if undefined. */
   readonly workspaceId: string | undefined;
-  /**
-   * Part of the actor, the action, an id or the details, in any case. Empty for all changes. A text is searched for in
-   * every change, which takes about 1 µs each.
-   */
+  /** Part of the actor, the action, an id or the details, in any case; about 1 µs per change. Empty for all changes. */
   readonly text: string;
   /** Only changes with a lower id, for the next pages. Undefined for the newest ones. */
   readonly before: number | undefined;
   readonly limit: number;
 }
 
-/** Changes to a key. A member that is undefined is not changed. `null` removes a limit. */
+/** A member that is undefined is not changed. `null` removes a limit. */
 export interface KeySettings {
   readonly name?: string | undefined;
   readonly capabilities?: readonly Capability[] | undefined;
@@ -115,7 +102,6 @@ export interface KeySettings {
 export interface WorkspaceSettings {
   /** Plan to set at once, higher or lower. Clears a pending plan. */
   readonly plan?: PlanName | undefined;
-  /** `null` removes the limit. */
   readonly overageLimitCuMilli?: number | null | undefined;
 }
 
@@ -144,22 +130,21 @@ export type KeyJson = {
 };
 
 /**
- * When a method has returned, its change and the entry in the audit log are durable, and the gateway applies the
- * change at once. Every method that reads or changes the store fails with a StoreError if it cannot: it throws, or its
- * promise is rejected.
+ * When a method has returned, its change and the entry in the audit log are durable, and the gateway applies the change
+ * at once. Methods throw or reject with a StoreError if the store cannot be used.
  */
 export interface AccountsAdmin {
   readonly defaultCapabilities: readonly Capability[];
-  /** Returns the terms of a plan that are in force now. */
+  /** Returns the terms that are in force now. */
   plan(name: PlanName): Plan;
   createWorkspace(wanted: NewWorkspace, by: ChangeAuthor): Promise<Workspace>;
   /** Returns the workspace with the plan that is in force now. */
   findWorkspace(id: string): Promise<Workspace | undefined>;
-  /** Returns at most `limit` workspaces as stored, oldest first. A pending plan can be due. */
+  /** Returns workspaces as stored, oldest first. A pending plan can be due. */
   listWorkspaces(limit: number): Promise<readonly Workspace[]>;
   /** Returns workspaces as stored, newest first. A pending plan can be due. */
   searchWorkspaces(search: WorkspaceSearch): Promise<readonly Workspace[]>;
-  /** Applies the settings of an operator, without the rules for upgrades and downgrades by customers. */
+  /** Applies settings without the rules for upgrades and downgrades by customers. */
   setWorkspace(
     id: string,
     settings: WorkspaceSettings,
@@ -168,7 +153,7 @@ export interface AccountsAdmin {
   workspaceJson(workspace: Workspace): Promise<WorkspaceJson>;
   createKey(wanted: NewKey, by: ChangeAuthor): Promise<IssuedKey | Failed>;
   findKey(id: string): Promise<KeyRecord | undefined>;
-  /** Returns keys, newest first. A text is searched for in every key, which takes about 1 µs each. */
+  /** Returns keys, newest first. A search takes about 1 µs per key. */
   searchKeys(search: KeySearch): Promise<readonly FoundKey[]>;
   /**
    * Issues a successor with the same capabilities and limits and, if the old key expires, the same lifetime. The old
@@ -176,11 +161,11 @@ export interface AccountsAdmin {
    */
   rotateKey(id: string, overlapMs: number, by: ChangeAuthor): Promise<RotatedKey | Failed>;
   /**
-   * Changes a key. Only an active key can be changed; revocation and expiry are final. A rotated key may be set to
-   * expire earlier than the end of its overlap, but not later.
+   * Only an active key can be changed; revocation and expiry are final. A rotated key may be set to expire earlier than
+   * the end of its overlap, but not later.
    */
   setKey(id: string, settings: KeySettings, by: ChangeAuthor): Promise<KeyRecord | Failed>;
-  /** Revokes a key. A revoked key keeps the time of its first revocation. */
+  /** A revoked key keeps the time of its first revocation. */
   revokeKey(id: string, by: ChangeAuthor): Promise<KeyRecord | Failed>;
   keyState(key: ApiKey): KeyState;
   keyJson(key: KeyRecord): KeyJson;

@@ -1,6 +1,4 @@
-/**
- * The service `accounts`: workspaces, API keys and the caller of a request. Implemented in plugins/billing/accounts.
- */
+/** The service `accounts`: workspaces, API keys and callers. Implemented in plugins/billing/accounts. */
 import type { Awaitable, Exchange } from "sluice-gateway/plugin";
 import type { AccountsAdmin } from "./accounts-admin.ts";
 import type { Idempotency } from "./idempotency.ts";
@@ -15,7 +13,6 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-/** Identifies the callers of requests. */
 export interface Callers {
   /**
    * Returns the caller who sent this `Authorization` header from this address. Never fails. The result is a promise
@@ -26,8 +23,8 @@ export interface Callers {
   /** Returns the caller for the id of a key that was identified before. */
   identifyKey(keyId: string, address: string): Awaitable<Caller>;
   /**
-   * Returns the caller of an earlier request as the accounts know it now, for connections that stay open. `principal`: the
-   * principal of that request. The caller is anonymous if its key was revoked or its claims have expired. Never fails.
+   * Returns the caller with this principal of an earlier request as the accounts know it now, for connections that stay
+   * open. The caller is anonymous if its key was revoked or its claims have expired. Never fails.
    */
   identifyAgain(principal: KeyPrincipal, address: string): Awaitable<Caller>;
   /**
@@ -38,7 +35,7 @@ export interface Callers {
    *
    * Changes of the workspace are seen within one second. Pass the same object for the same credential: its principal
    * then remains the same object until something changes. While the store cannot be read, callers of workspaces that
-   * were read before remain known, and for others the result is `unavailable`.
+   * were read before remain known, and others are `unavailable`.
    */
   identifyClaims(claims: ReceivedClaims): Awaitable<Caller>;
 }
@@ -50,12 +47,12 @@ export interface Accounts extends Callers {
   readonly idempotency: Idempotency;
   readonly tickets: Tickets;
   readonly admin: AccountsAdmin;
-  /** Returns the model overrides of a network. The map stays the same object until an override changes. */
+  /** The map stays the same object until an override changes. */
   overrides(network: string): ReadonlyMap<string, ModelOverride>;
   /**
    * Replaces all overrides of a network with `models`, which must have distinct ids. Returns false if they could not be
-   * written; nothing has changed in that case. The change is durable when the method has returned, or when the
-   * surrounding transaction has committed.
+   * written; nothing has changed then. The change is durable when the method has returned, or the surrounding
+   * transaction has committed.
    */
   replaceOverrides(
     network: string,

@@ -21,23 +21,22 @@ export interface StreamCharge {
   release(): void;
 }
 
-/** `unavailable`: the store of the keys cannot be queried at the moment. */
+/** `unavailable`: the store of the keys cannot be queried. */
 export type Admission = "admitted" | "refused" | "unavailable";
 
-/** The caller for whom a session is served. */
 export interface StreamCustomer {
   readonly keyId: string;
   readonly workspaceId: string;
-  /** The only model that the session may use, as bound by a ticket. Undefined if every model is allowed. */
+  /** The only model that the session may use, as bound by a ticket. Undefined for all models. */
   readonly model: string | undefined;
   /** Returns whether the key is still accepted. Later reservations use the current limits of the key. Never fails. */
   admitted(): Awaitable<Admission>;
   /**
-   * Records a handshake or a request that failed, for logs and metrics. `code`: the code of the error frame, or of the
+   * Records a handshake or a request that failed, for logs and metrics. `code`: that of the error frame, or of the
    * enclave's failure. `model`: undefined before the handshake is complete.
    */
   failed(code: string, model: string | undefined): void;
-  /** Reserves credit. `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
+  /** `refused`: insufficient credit. `unavailable`: charges cannot be written now. */
   reserve(costMilliCu: number): Awaitable<StreamCharge | "refused" | "unavailable">;
 }
 
@@ -48,27 +47,23 @@ export interface Receipt {
   readonly rid: number;
   readonly keyId: string;
   readonly workspaceId: string;
-  /** The exact bytes that are signed, in base64url. `sig` is the signature, also in base64url. */
+  /** The exact bytes that are signed in `sig`, both in base64url. */
   readonly report: string;
   readonly sig: string;
   /** `sha256:<hex>`. */
   readonly evidenceDigest: string;
   readonly pricing: Pricing;
   readonly usedCUMilli: number;
-  /**
-   * The part of the cost that was charged for earlier attempts with the same idempotency key. Missing if nothing was
-   * charged for them.
-   */
+  /** The part of the cost that was charged for earlier attempts with the same idempotency key. */
   readonly paidBeforeCUMilli?: number;
   readonly verified: boolean;
   readonly unverifiedReason: string | undefined;
 }
 
-/** The options with which a surface serves its sessions. */
 export interface StreamOptions {
   /**
-   * The source of evidence for the gateway's own enclave, which serves networks that have no enclave. If it is
-   * undefined, the gateway does not decrypt sessions itself.
+   * Evidence for the gateway's own enclave, which serves networks that have none. Without it, the gateway does not
+   * decrypt sessions itself.
    */
   readonly evidence: EvidenceSource | undefined;
   /** Maximum number of open sessions per key, including sessions that began under an earlier configuration. */
@@ -80,16 +75,11 @@ export interface StreamOptions {
 export interface Stream {
   /** Resolves when each of the gateway's own enclaves has its evidence or has failed to get it. */
   readonly ready: Promise<void>;
-  /**
-   * Admits one more session of the key. Dispose of the result when the session ends. Undefined if the key has the
-   * maximum number of sessions.
-   */
+  /** Dispose of the result when the session ends. Undefined if the key has the maximum number of sessions. */
   admit(keyId: string): Disposable | undefined;
-  /**
-   * Serves one session, from its `hello` until the connection has ended and its charges are settled. Never rejects.
-   */
+  /** Serves one session until the connection has ended and its charges are settled. Never rejects. */
   serve(connection: Connection, customer: StreamCustomer): Promise<void>;
-  /** Closes the stream. Running sessions continue. */
+  /** Running sessions continue. */
   close(): void;
 }
 
@@ -109,13 +99,11 @@ export interface Confidential {
   evidence(digest: string): unknown;
   /** Resolves to the receipt of one request. `session`: base64url of 16 bytes. Rejects if the store cannot be used. */
   receipt(session: string, rid: number): Promise<Receipt | undefined>;
-  /**
-   * Returns the policy of pipeline.yaml, which lists the images that each network may run, signed by this deployment.
-   */
+  /** Returns the policy of pipeline.yaml (the images that each network may run), signed by this deployment. */
   policy(): Promise<SignedPolicy>;
   /**
-   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the document, or
-   * to a message with the reason why it is not valid.
+   * Checks a policy document that was signed elsewhere against the key that it contains. Resolves to the reason as text
+   * if it is not valid.
    */
   readPolicy(document: unknown): Promise<SignedPolicy | string>;
 }

@@ -18,8 +18,8 @@ export function parseDecimal(text: string): Decimal | undefined {
 }
 
 /**
- * Returns a decimal from a JSON value as text. A number has the digits that JavaScript prints for it (including
- * `1.5e-7`). Undefined if the value is not a decimal.
+ * Returns a JSON value as the text of a decimal. A number has the digits that JavaScript prints (including `1.5e-7`).
+ * Undefined if the value is not a decimal.
  */
 export function decimalText(value: unknown): string | undefined {
   const text = typeof value === "number" ? withoutExponent(String(value)) : value;
@@ -32,7 +32,7 @@ function withoutExponent(text: string): string {
   return places === undefined ? text : `0.${"0".repeat(Number(places) - 1)}${whole}${fraction}`;
 }
 
-/** Returns the product of a count and decimals, rounded half up to an integer. It is rounded only once. */
+/** Returns the product, rounded half up to an integer, once. */
 export function productHalfUp(count: bigint, ...factors: readonly Decimal[]): bigint {
   let digits = count;
   let places = 0;

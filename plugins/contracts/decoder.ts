@@ -1,11 +1,8 @@
-/**
- * The decoders of the service `ledger`: decode a node's answers by the metadata of its runtime. Implemented in
- * plugins/ledger/ledger/decode.
- */
+/** The decoders of the service `ledger`. Implemented in plugins/ledger/ledger/decode. */
 
 import type { LedgerCalls } from "./ledger-calls.ts";
 
-/** The reason why something could not be decoded. It never contains text from a node. */
+/** The reason never contains text from a node. */
 export interface DecodeFailure {
   readonly ok: false;
   /**
@@ -25,13 +22,9 @@ export interface DecodeFailure {
     | "busy"
     | "aborted";
 }
-/** The result as JSON text. */
 export type DecodedJson = { readonly ok: true; readonly json: string } | DecodeFailure;
 
-/**
- * A call in a form that people can read: integers as decimal strings, bytes as hex, accounts as addresses, and enums as
- * `{ Variant: … }`.
- */
+/** Integers are decimal strings, bytes hex, accounts addresses, and enums `{ Variant: … }`. */
 export interface CallSummary {
   /** Spelled as in the metadata. */
   readonly pallet: string;
@@ -45,7 +38,7 @@ export interface CallSummary {
 interface DecodeOptions {
   /** Aborted when the caller no longer needs the result. Work that other callers share continues. */
   readonly signal?: AbortSignal | undefined;
-  /** Answers the calls that read the block, in place of the pool. Default: the pool. */
+  /** Answers the calls that read the block. Default: the pool. */
   readonly ledger?: LedgerCalls | undefined;
 }
 
@@ -77,7 +70,7 @@ export interface Decoder {
    * and 64 or 40 hex digits. Undefined for anything else.
    */
   accountId(address: string): Uint8Array | undefined;
-  /** Describes an extrinsic (with its length prefix) by the runtime of the best block, for confirmations. */
+  /** Describes an extrinsic (with its length prefix) by the runtime of the best block. */
   summary(
     extrinsic: Uint8Array,
     options?: DecodeOptions,

@@ -1,6 +1,6 @@
 /**
- * The modules' error codes that clients see. Their statuses and messages are in `errors` in the module.ts of each
- * module. The types are here because other modules map and report these codes.
+ * The modules' error codes that clients see. Their statuses and messages are in the module.ts of each module. The types
+ * are here because other modules map and report these codes.
  */
 import type { GatewayError } from "sluice-gateway/plugin";
 

@@ -19,12 +19,9 @@ export interface Attestation {
   simulatedRoot(): Promise<string | undefined>;
 }
 
-/**
- * The source of evidence. `auto` uses the platform of this machine. `simulated` is for development and proves nothing.
- */
+/** `auto` uses the platform of this machine. `simulated` is for development and proves nothing. */
 export type EvidenceSource = "auto" | "tdx" | "sev-snp" | "dstack" | "simulated";
 
-/** An attestation quote and the facts that it proves. */
 export interface Quote {
   /** The quote in base64. */
   readonly quote: string;
@@ -47,7 +44,7 @@ export type QuoteFailure = "unavailable" | "timeout" | "aborted" | "reserved";
 export interface Evidence {
   /**
    * Requests a fresh quote that contains these 64 bytes, `raw` or `hashed`. If `reportData` is undefined, the quote is
-   * for the image only and contains the hash of 32 random bytes. `failed`: no quote could be made.
+   * for the image only and contains the hash of 32 random bytes.
    */
   quote(
     reportData: Uint8Array | undefined,

@@ -7,10 +7,7 @@ declare module "sluice-gateway/plugin" {
 }
 
 export interface EvmNode {
-  /**
-   * Calls a method that the options allow, and returns the `result` of the answer as the node has sent it. Rejects with
-   * an Error that is safe to log.
-   */
+  /** Calls a method that the options allow, and returns the unchanged `result`. Rejects with an Error safe to log. */
   call(method: string, params?: readonly unknown[]): Promise<unknown>;
   /** Returns the number of the newest block. Undefined before the node has answered. */
   head(): number | undefined;

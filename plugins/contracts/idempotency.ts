@@ -9,37 +9,32 @@ export interface IdempotentRequest {
   readonly fingerprint: string;
 }
 
-/** The response that a repeated request gets again. */
 export interface StoredResponse {
   readonly status: number;
   readonly contentType: string | undefined;
-  /** Content encoding of the stored body. */
   readonly contentEncoding: string | undefined;
   readonly body: Uint8Array;
 }
 
 /**
- * The reason why a request must not run: it was already answered (`replay`), it is still running (`inFlight`), its key
- * was used for a different request (`mismatch`), or the store cannot be written (`unavailable`).
+ * The request was already answered (`replay`), is still running (`inFlight`), its key was used for a different request
+ * (`mismatch`), or the store cannot be written (`unavailable`).
  */
 export type NotRunReason =
   | { readonly kind: "replay"; readonly response: StoredResponse }
   | { readonly kind: "inFlight" | "mismatch" | "unavailable" };
 
-/** The slot of a running request. It is held by a lease that is renewed until `store` or `release` is called, once. */
+/** The slot of a running request. Its lease is renewed until `store` or `release` is called, once. */
 export interface IdempotencySlot {
-  /**
-   * Stores the response for 24 hours, durably. Returns false if it could not be written; the slot then expires with
-   * its lease.
-   */
+  /** Stores the response for 24 hours, durably. Returns false if it cannot; the slot then expires with its lease. */
   store(response: StoredResponse): Promise<boolean>;
   /** Frees the slot, so that a repeated request runs again. */
   release(): Promise<void>;
 }
 
 /**
- * The result of work that ran in a transaction. A response commits the work and is stored with it. `release` commits
- * the work and lets a repeated request run again. `undo` rolls the work back.
+ * A response commits the work of a transaction and is stored with it. `release` commits the work and lets a repeated
+ * request run again. `undo` rolls the work back.
  */
 export type TransactionEnd = StoredResponse | "release" | "undo";
 

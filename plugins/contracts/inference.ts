@@ -2,15 +2,10 @@
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { Pricing, TokenCounts, TokenPrices } from "./pricing.ts";
 
-/**
- * The hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested.
- */
+/** Hardware that attests the machines of a network. `simulated` is for tests. `none`: the network is not attested. */
 export type EvidenceKind = "tdx" | "sev-snp" | "simulated" | "none";
 
-/**
- * The lowest (`base`), median (`standard`) and highest (`priority`) price coefficient of a model's active workers, in
- * thousandths.
- */
+/** Lowest, median and highest price coefficient of a model's active workers, in thousandths. */
 export interface CoefficientBands {
   readonly base: number;
   readonly standard: number;
@@ -39,7 +34,7 @@ export interface ModelEntry extends ListedPrices {
   readonly evidence: EvidenceKind;
 }
 
-/** The worker that answered, with its price at the time when it was chosen. */
+/** `pricing`: the price at the time when the worker was chosen. */
 export interface ServingWorker {
   readonly network: string;
   readonly id: string;
@@ -57,57 +52,47 @@ export interface ServingWorker {
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
 
-/** The context of the model is too short for a request, as the worker counts its tokens. Undefined if it did not say. */
+/** The context of the model is too short. Token counts of the worker, undefined if it did not state them. */
 export interface ContextExceeded {
   readonly limit: number | undefined;
   readonly requested: number | undefined;
 }
 
-/** Why an attempt to get an answer from a worker failed. */
 export interface AttemptFailure {
   /** For operators only. */
   readonly cause: UpstreamFailure;
   /** The wait that the worker asks for, from 1 to 300 seconds. */
   readonly retryAfterSeconds?: number | undefined;
   readonly contextExceeded?: ContextExceeded | undefined;
-  /**
-   * The check of the worker's evidence or bill that failed, and why. The client gets this text, and the request is not
-   * sent to another worker.
-   */
+  /** The check of the worker's evidence or bill that failed, and why. Sent to the client; no other worker is tried. */
   readonly failedCheck?: string | undefined;
-  /**
-   * The worker's server has refused the gateway's own key, its balance or its rate. The client gets this error, and the
-   * request is not sent to another worker.
-   */
+  /** The worker's server refused the gateway's key, balance or rate. Sent to the client; no other worker is tried. */
   readonly refusal?: "UNAUTHORIZED" | "INSUFFICIENT_BALANCE" | "RATE_LIMITED" | undefined;
   /** True if the request must not be sent to another worker, whatever has failed. */
   readonly isFinal?: boolean | undefined;
 }
 
-/** Tokens of one answer. */
 export interface TokenUsage extends TokenCounts {
   /**
    * True if the worker's report is missing or exceeds the limits of the request, so that the gateway estimated the
-   * tokens. The estimate for the prompt is its UTF-8 bytes / 4. The estimate for the completion is its UTF-8 bytes / 4
-   * or the number of chunks with content, whichever is higher. Both are rounded up.
+   * tokens: for the prompt its UTF-8 bytes / 4, for the completion its UTF-8 bytes / 4 or the number of chunks with
+   * content, whichever is higher. Both are rounded up.
    */
   readonly estimated: boolean;
 }
 
-/** The result of an answer, complete or not. */
 export interface InferenceResult {
   readonly worker: ServingWorker;
   readonly usage: TokenUsage;
   /** Σ tokens × price × coefficient / 1000 × rate in milli-CU, rounded half up (decisions.md section 15). */
   readonly costMilliCu: number;
   /**
-   * The finish reason that the worker reports, or `length` if the gateway ended the answer at its token limit.
-   * Undefined if the answer is incomplete.
+   * The worker's finish reason, or `length` if the gateway ended the answer at its token limit. Undefined if the answer
+   * is incomplete.
    */
   readonly finishReason: string | undefined;
 }
 
-/** A call of a tool in the answer of a model. */
 export interface ToolCall {
   /** Empty if the worker gives the call none. */
   readonly id: string;
@@ -116,14 +101,11 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
-/** An API of workers other than chat completions. */
 export type WorkerApi = "embeddings" | "responses" | "messages" | "count_tokens";
 
-/** The answer in one piece. */
 export interface WholeMessage {
   readonly content: string;
   readonly reasoningContent: string | undefined;
-  /** Empty if there are none. */
   readonly toolCalls: readonly ToolCall[];
   /** The member `logprobs` of the choice. Undefined if it is missing or null. */
   readonly logprobs: Readonly<Record<string, unknown>> | undefined;
@@ -171,13 +153,13 @@ export interface InferenceRequest {
   readonly body: Buffer;
   readonly streamed: boolean;
   /**
-   * Number of UTF-8 bytes of everything that the model reads: the texts of all messages, tools, and calls of tools. The
-   * tokens of the prompt are estimated from it.
+   * Number of UTF-8 bytes of everything that the model reads: messages, tools, and calls of tools. The tokens of the
+   * prompt are estimated from it.
    */
   readonly promptBytes: number;
   /** Maximum number of tokens of the images in the prompt. Default 0. */
   readonly imageTokens?: number;
-  /** Key of the session that the request belongs to, whose requests should have the same worker. Default: none. */
+  /** Key of the session whose requests should have the same worker. Default: none. */
   readonly session?: string | undefined;
   /** The token limit in `body`. Undefined if the request has no limit. */
   readonly maxTokens?: number | undefined;
@@ -188,7 +170,6 @@ export interface InferenceRequest {
   readonly headers?: readonly string[] | undefined;
 }
 
-/** A request that is in flight. */
 export interface InferenceCall {
   /** Headers about the worker for the client, once the answer has begun: a flat list. Default: none. */
   readonly headers?: readonly string[] | undefined;
@@ -197,18 +178,18 @@ export interface InferenceCall {
   resume(): void;
   /**
    * Ends the call in the gateway and at the worker. The reader is not called any more. Returns the result for the
-   * tokens that the worker has read and produced so far. Undefined if no worker has received the request.
+   * tokens that the worker has read and produced. Undefined if no worker has received the request.
    */
   abort(): InferenceResult | undefined;
   /**
-   * Ends the call because the client has disconnected. Works like `abort`, but the worker may still report its usage.
-   * Resolves when the worker has reported it, or after 2 s. Never rejects.
+   * Works like `abort` for a client that has disconnected, but the worker may still report its usage. Resolves when it
+   * has, or after 2 s. Never rejects.
    */
   abortWithUsage(): Promise<InferenceResult | undefined>;
 }
 
 /**
- * The parts of a request that a network can pass on to its workers in addition to texts (decisions.md section 15).
+ * Parts of requests that a network can pass on to its workers in addition to texts (decisions.md section 15).
  *
  * - `tools`: tools, their calls and their results.
  * - `sampling`: temperature, stop sequences, penalties, seed and the like.
@@ -219,20 +200,16 @@ export interface InferenceCall {
  */
 export type Passable = "tools" | "sampling" | "format" | "logprobs" | "images" | "reasoning";
 
-/** The parts of prompts that a network passes on to its workers, and the credit that is reserved for them. */
 export interface PromptOptions {
-  /** The parts of requests that its workers get in addition to texts. */
   readonly passes: readonly Passable[];
-  /** Number of prompt tokens for which credit is reserved per image. */
+  /** Tokens for which credit is reserved per image. */
   readonly imageTokens: number;
   /** Maximum number of prompt tokens that its models read. Undefined if it is not known. */
   readonly contextTokens: number | undefined;
 }
 
-/** A model and the workers that serve it now. */
 export interface Offer {
   readonly modelId: string;
-  /** Name of the network whose workers serve the model. */
   readonly network: string;
   readonly activeWorkers: number;
   /** Number of output tokens that are reserved for a request without a token limit. */
@@ -251,14 +228,13 @@ export interface Offer {
   send(request: InferenceRequest, reader: AnswerReader): InferenceCall;
 }
 
-/** A change to one model in the catalogue of a network: PUT /v1/admin/confidential/{network}/models. */
+/** A change to the catalogue of a network: PUT /v1/admin/confidential/{network}/models. */
 export interface ModelOverride {
   readonly id: string;
   /** False hides the model. True lists it even while the network does not list it. */
   readonly enabled: boolean;
   readonly ownedBy: string | undefined;
-  /** The coefficient in thousandths that replaces the coefficient of each worker. */
+  /** Thousandths that replace the coefficient of each worker. */
   readonly priceCoefficient: number | undefined;
-  /** The prices that replace those of the network. */
   readonly prices?: TokenPrices | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * The subscriptions of the group `archive_v1` of the service `ledger`, from the JSON-RPC interface specification of the
- * ecosystem. They read the storage at a block, and end when everything has been read.
+ * `archive_v1` of the service `ledger`, from the JSON-RPC interface specification of the ecosystem. Its subscriptions
+ * read the storage at a block, and end when everything has been read.
  */
 import type {
   ClientSubscription,
@@ -15,7 +15,6 @@ export interface ArchiveMethod extends SubscriptionMethod {
   readonly errorEvent: string;
 }
 
-/** The parameters of a read. */
 export interface ArchiveRequest {
   /** The block, in lower case with 0x. */
   readonly hash: string;
@@ -24,7 +23,7 @@ export interface ArchiveRequest {
   readonly params: string;
 }
 
-/** A read of one client. It is paused until `start` is called. */
+/** A read is paused until `start` is called. */
 export interface ClientArchiveRead extends ClientSubscription {
   /** Makes the node wait, because the client does not read. A few notifications may still follow. */
   pause(): void;
@@ -34,12 +33,11 @@ export interface ClientArchiveRead extends ClientSubscription {
 export type OpenedArchiveRead = OpenedOwnSubscription<ClientArchiveRead>;
 
 export interface LedgerArchive {
-  /** The methods that start a read, by name. */
   readonly methods: ReadonlyMap<string, ArchiveMethod>;
-  /** The methods that start a read, by each name of the method that stops it. */
+  /** The same methods, by each name of the method that stops the read. */
   readonly stopping: ReadonlyMap<string, ArchiveMethod>;
   /**
-   * Starts a read at a node that has the block. Never rejects. `signal`: aborted when the client disconnects. No more
+   * Starts a read at a node that has the block. Never rejects. `signal`: aborted when the client disconnects; no more
    * nodes are asked after that, and the result is `failed`.
    */
   open(

@@ -1,29 +1,25 @@
-/** Calls of node methods, and their answers. Part of the service `ledger`. */
+/** Calls of node methods. Part of the service `ledger`. */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 
-/** One whitelisted node method. */
 export interface LedgerMethod {
   readonly name: string;
-  /** Names of the parameters, written as in the specification: `["storageKey", "blockHash?"]`. */
+  /** Parameters as in the specification: `["storageKey", "blockHash?"]`. */
   readonly params: readonly string[];
   readonly cuMilli: number;
 }
 
-/**
- * The answer of a node. `bytes`: the unchanged bytes of the node; they are borrowed. `failed`: no node answered, and
- * nothing is charged.
- */
+/** `bytes`: unchanged and borrowed. `failed`: no node answered, and nothing is charged. */
 export type LedgerAnswer =
   | { readonly kind: "result"; readonly bytes: Buffer }
   | { readonly kind: "error"; readonly bytes: Buffer }
-  /** `cause`: the failure of the last node that was tried, if there was one. For operators only. */
+  /** `cause`: the failure of the last node that was tried, for operators only. */
   | {
       readonly kind: "failed";
       readonly reason: LedgerFailure;
       readonly cause?: UpstreamFailure | undefined;
     };
 
-/** The reason why no node answered. `disagreement`: the nodes gave different answers to a call with a quorum. */
+/** `disagreement`: the nodes gave different answers to a call with a quorum. */
 export type LedgerFailure = "unreachable" | "timeout" | "garbage" | "aborted" | "disagreement";
 
 export interface LedgerCalls {
@@ -36,8 +32,8 @@ export interface LedgerCalls {
    * Calls a method of `methods` or `internal`. `params`: raw JSON bytes, empty if there are none. The answer may come
    * from the cache, and identical reads in flight share one call. The call is retried on another node if that is safe.
    * Synchronous if the answer is available at once. Never rejects. `signal`: aborted when the caller no longer needs
-   * the answer; a shared call continues for the other callers. `caller`: id of the group that sends the call, such as a
-   * workspace; the connections to a node are shared fairly among the groups.
+   * the answer; a shared call continues for the others. `caller`: id of a group of callers, such as a workspace; the
+   * connections to a node are shared fairly among the groups.
    */
   call(
     method: LedgerMethod,

@@ -1,6 +1,6 @@
 /**
- * The methods `chainHead_v1_*` of the service `ledger`, from the JSON-RPC interface specification of the ecosystem. Clients
- * share one `chainHead_v1_follow` at the node per value of `withRuntime`.
+ * `chainHead_v1_*` of the service `ledger`, from the JSON-RPC interface specification of the ecosystem. Clients share
+ * one `chainHead_v1_follow` at the node per value of `withRuntime`.
  */
 import type { ClientSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
@@ -9,7 +9,7 @@ export interface FollowMethod {
   readonly cuMilli: number;
 }
 
-/** The methods that are charged. The price of `storage` is per item. The other methods of the family are free. */
+/** The price of `storage` is per item. The other methods of the family are free. */
 export interface FollowMethods {
   readonly follow: SubscriptionMethod;
   readonly header: FollowMethod;
@@ -18,7 +18,7 @@ export interface FollowMethods {
   readonly call: FollowMethod;
 }
 
-/** One operation at a pinned block. Hexadecimal strings have their prefix 0x. */
+/** An operation at a pinned block. Hexadecimal strings have their prefix 0x. */
 export type FollowOperation =
   | { readonly kind: "body"; readonly hash: string }
   | {
@@ -28,7 +28,6 @@ export type FollowOperation =
       readonly parameters: string;
     }
   | {
-      /** One item of `chainHead_v1_storage`. */
       readonly kind: "storage";
       readonly hash: string;
       readonly key: string;
@@ -36,15 +35,13 @@ export type FollowOperation =
       readonly childTrie: string | null;
     };
 
-/**
- * The end of an operation. `error`: the node's message as JSON text. `inaccessible`: repeating the operation may succeed.
- */
+/** `error`: the node's message as JSON text. `inaccessible`: repeating the operation may succeed. */
 export type OperationEnd =
   | { readonly kind: "done" }
   | { readonly kind: "error"; readonly error: string }
   | { readonly kind: "inaccessible" };
 
-/** Receives the results of an operation. Its methods must not throw, and none is called before `operate` has returned. */
+/** The methods must not throw, and none is called before `operate` has returned. */
 export interface OperationListener {
   /** `value`: JSON text of the member `value` (body), `output` (call) or `items` (storage; called any number of times). */
   onResult(value: string): void;
@@ -55,9 +52,9 @@ export interface OperationListener {
 }
 
 export interface ClientOperation {
-  /** Continues the operation. Call it after `isBehind` has become false. */
+  /** Call it after `isBehind` has become false. */
   resume(): void;
-  /** Ends the operation. The listener is not called after this. Returns true if the node has started it. */
+  /** The listener is not called after this. Returns true if the node has started the operation. */
   stop(): boolean;
 }
 
@@ -74,7 +71,7 @@ export interface ClientFollow extends ClientSubscription {
   header(
     hash: string,
   ): Promise<{ readonly kind: "result" | "error"; readonly text: string } | undefined>;
-  /** Starts an operation at a pinned block. Undefined if too many operations wait for the node. */
+  /** Undefined if too many operations wait for the node. */
   operate(operation: FollowOperation, listener: OperationListener): ClientOperation | undefined;
 }
 
@@ -82,7 +79,6 @@ export type OpenedFollow =
   | { readonly kind: "open"; readonly subscription: ClientFollow }
   /** The node has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
-  /** No node answered. */
   | { readonly kind: "failed" };
 
 export interface LedgerFollows {

@@ -1,10 +1,7 @@
-/**
- * Submitting extrinsics through the service `ledger`, for clients that stay connected. An extrinsic is never sent
- * to a second node.
- */
+/** Extrinsics that clients submit through the service `ledger`. An extrinsic is never sent to a second node. */
 import type { OpenedOwnSubscription, SubscriptionMethod } from "./ledger-subscriptions.ts";
 
-/** A method that submits an extrinsic and continues until it is ended. `openMilliCu` is the price of the submission. */
+/** `openMilliCu` is the price of the submission, which continues until it is ended. */
 export interface SubmissionMethod extends SubscriptionMethod {
   /**
    * `legacy`: `author_submitAndWatchExtrinsic`. `watch`: `transactionWatch_v1_submitAndWatch`. `broadcast`:
@@ -15,9 +12,8 @@ export interface SubmissionMethod extends SubscriptionMethod {
 }
 
 export interface LedgerSubmissions {
-  /** The methods that submit, by name. */
   readonly methods: ReadonlyMap<string, SubmissionMethod>;
-  /** The methods that start a submission, by the name of the method that ends it. */
+  /** The same methods, by the name of the method that ends the submission. */
   readonly ending: ReadonlyMap<string, SubmissionMethod>;
   /**
    * Submits an extrinsic to one node, once. `extrinsic`: hexadecimal with 0x. Never rejects. If the node of an open

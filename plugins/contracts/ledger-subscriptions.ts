@@ -1,6 +1,5 @@
 /** Subscriptions of the service `ledger`. Clients share one subscription at the node per method, except for storage. */
 
-/** A subscription method of the nodes (`chain_subscribeNewHeads`). */
 export interface SubscriptionMethod {
   /** Name of the method in charges. Its aliases have the same one. */
   readonly name: string;
@@ -12,28 +11,26 @@ export interface SubscriptionMethod {
 }
 
 /**
- * The reason why a subscription has ended although its node was not lost. `tooLarge`: the node's notification does not
- * fit into a message. `clientTooSlow`: the client has not read for too long.
+ * The reason why a subscription has ended although its node was not lost. `tooLarge`: a notification does not fit into
+ * a message. `clientTooSlow`: the client has not read for too long.
  */
 export type SubscriptionEndReason = "tooLarge" | "clientTooSlow";
 
-/** Receives the notifications of a subscription. Its methods must not throw. */
+/** The methods must not throw. */
 export interface NotificationListener {
   /** `result`: JSON text, exactly as the node sent it. `isLast`: true if no method is called after this. */
   onNotification(result: string, isLast: boolean): void;
   /**
-   * Called at most once. No method is called after it. `reason`: undefined if the node is lost and no other node can
-   * continue the subscription.
+   * Called at most once, and last. `reason`: undefined if the node is lost and no other node can continue the
+   * subscription.
    */
   onEnd(reason?: SubscriptionEndReason): void;
 }
 
 export interface ClientSubscription {
-  /**
-   * Starts the notifications. The first one is the one that a node sends to a new subscriber. Call it at most once.
-   */
+  /** The first notification is the one that a node sends to a new subscriber. Call it at most once. */
   start(listener: NotificationListener): void;
-  /** Ends the subscription. The listener is not called after this. */
+  /** The listener is not called after this. */
   close(): void;
 }
 
@@ -41,7 +38,6 @@ export type OpenedSubscription =
   | { readonly kind: "open"; readonly subscription: ClientSubscription }
   /** The parameters are not valid, or the node has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
-  /** No node answered. */
   | { readonly kind: "failed" };
 
 /** A subscription that clients do not share. Each takes a place at a node. */
@@ -60,7 +56,7 @@ export interface SubscriptionOpener {
 }
 
 export interface LedgerSubscriptions {
-  /** The subscribing and the unsubscribing methods, by every name that nodes accept. */
+  /** Methods by every name that nodes accept. */
   readonly subscribing: ReadonlyMap<string, SubscriptionMethod>;
   readonly unsubscribing: ReadonlyMap<string, SubscriptionMethod>;
   /**
@@ -68,10 +64,7 @@ export interface LedgerSubscriptions {
    * Undefined if the parameters are not valid. `params`: JSON text, or empty if there are none.
    */
   nameOf(method: SubscriptionMethod, params: string): string | undefined;
-  /**
-   * Opens a subscription. `params`: JSON text, or empty if there are none. `opener`: the client for which a new
-   * subscription at the node counts. Never rejects.
-   */
+  /** `params`: as for `nameOf`. `opener`: the client for which a new subscription at the node counts. Never rejects. */
   open(
     method: SubscriptionMethod,
     params: string,

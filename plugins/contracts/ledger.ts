@@ -14,13 +14,9 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
+/** Pools and their decoders by name in `upstreams`, undefined if there is none. */
 export interface Ledgers {
-  /** Returns the pool with this name in `upstreams`. Undefined if there is none. */
   pool(upstream: string): Ledger | undefined;
-  /**
-   * Returns the decoder for blocks, events and accounts of the pool with this name in `upstreams`. Undefined if there
-   * is none.
-   */
   decoder(upstream: string): Decoder | undefined;
 }
 
@@ -38,16 +34,15 @@ export interface LedgerNode {
    * wrong. It is used nevertheless while no other node is usable.
    */
   distrust(): void;
-  /** True while the node is not used for that reason. */
   readonly isDistrusted: boolean;
 }
 
 export interface Ledger extends LedgerCalls {
-  /** The nodes of the pool, in the order of the configuration. */
+  /** The nodes in the order of the configuration. */
   readonly nodes: readonly LedgerNode[];
   /** The whitelisted methods, by the names that clients use. */
   readonly methods: ReadonlyMap<string, LedgerMethod>;
-  /** Removes the answer of a call from the cache, because it is proved to be wrong. */
+  /** Removes an answer from the cache, because it is proved to be wrong. */
   forget(method: LedgerMethod, params: Buffer): void;
   /**
    * Reads and prices a JSON-RPC body, a call or a batch (decisions.md section 5). Sends nothing yet. `over`: the
@@ -56,24 +51,23 @@ export interface Ledger extends LedgerCalls {
    * `submissions`.
    */
   rpc(body: Buffer, over?: "http" | "websocket" | "websocket-write"): LedgerRpc;
-  /** Subscriptions at the nodes, for clients that can be sent notifications. */
+  /** Subscriptions, for clients that can be sent notifications. */
   readonly subscriptions: LedgerSubscriptions;
-  /** The methods `chainHead_v1_*`, which also need a client that can be sent notifications. */
+  /** The methods `chainHead_v1_*`, for the same clients. */
   readonly follows: LedgerFollows;
-  /** The subscriptions `archive_v1_*`, which also need a client that can be sent notifications. */
+  /** The subscriptions `archive_v1_*`, for the same clients. */
   readonly archive: LedgerArchive;
   /** Submitting extrinsics, for clients that may write and can be sent notifications. */
   readonly submissions: LedgerSubmissions;
 }
 
-/** The caller of a JSON-RPC body. An exchange is one. */
+/** An exchange is such a caller. */
 export interface RpcCaller {
   readonly clientLeft: boolean;
   /** The connections to a node are shared fairly among the groups of callers. */
   readonly facts?: Pick<Exchange["facts"], "caller">;
 }
 
-/** A JSON-RPC answer: a text, bytes, or pieces of bytes in their order. */
 export type RpcAnswer = string | Uint8Array | readonly Uint8Array[] | undefined;
 
 /** A JSON-RPC body that can be run. Reserve its cost, call `run` once, then settle its `lines`. */
@@ -100,11 +94,11 @@ export interface LedgerRpc {
   release(): void;
   /** After `run`: the lines to charge, one per call that a node has answered. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
-  /** After `run`: the reason why no node answered. Undefined if at least one call of the body was answered. */
+  /** After `run`: the reason if no call of the body was answered. */
   readonly failure: LedgerFailure | undefined;
   /**
-   * Reports each call of the body. Notifications are not calls. Call it after `run`, or instead of `run` if the body
-   * was refused. `refusedWith`: the code of the refusal, which all calls share.
+   * Reports each call of the body, but not notifications. Call it after `run`, or instead of `run` if the body was
+   * refused. `refusedWith`: the code of the refusal.
    */
   report(to: CallReporter, refusedWith?: string): void;
 }

@@ -1,7 +1,4 @@
-/**
- * The service `metering`, implemented in plugins/billing/metering, and the slot `charge`, implemented by the step
- * `meter` (plugins/billing/meter).
- */
+/** The service `metering` and the slot `charge`. Implemented in plugins/billing/metering and plugins/billing/meter. */
 import type { Awaitable, LimitReached, Reply } from "sluice-gateway/plugin";
 import type { Agent, ApiKey, KeyPrincipal, Workspace } from "./principal.ts";
 import type { Pricing } from "./pricing.ts";
@@ -31,10 +28,7 @@ export interface ChargeLine {
   readonly pricing?: Pricing;
 }
 
-/**
- * The reason why a reservation exceeds a limit: the `details` of the 429 (decisions.md section 3). `window` is
- * undefined if the limit is that of the plan.
- */
+/** The `details` of the 429 (decisions.md section 3). `window` is undefined if the limit is that of the plan. */
 export interface CuRefusal {
   readonly kind: "refused";
   readonly window: "24h" | "30d" | undefined;
@@ -64,14 +58,14 @@ export interface Reservation {
 /** Charges cannot be recorded at the moment, and no request is served unmetered (503). */
 export interface MeterUnavailable {
   readonly kind: "unavailable";
-  /** The store that is the reason, and what is wrong with it, for the operator. */
+  /** The store and its fault, for the operator. */
   readonly reason?: string;
 }
 
 export interface ReservedFor {
   readonly requestId: string;
   readonly surface: string;
-  /** Path of the route, as written in pipeline.yaml. Written to the journal with the charge. */
+  /** Path of the route in pipeline.yaml. Written to the journal with the charge. */
   readonly route?: string | undefined;
   /** Written to the journal with the charge. */
   readonly agent?: Agent | undefined;
@@ -92,10 +86,7 @@ export interface Meter {
     costMilliCu: number,
     about: ReservedFor,
   ): Awaitable<Reservation | CuRefusal | MeterUnavailable>;
-  /**
-   * Reserves `costMilliCu` even if a limit is exceeded: for a meter in shadow mode, and for work that has already been
-   * done.
-   */
+  /** Reserves even if a limit is exceeded: for a meter in shadow mode, and for work that has already been done. */
   reserveWithoutLimit(
     principal: KeyPrincipal,
     costMilliCu: number,
@@ -104,12 +95,9 @@ export interface Meter {
 }
 
 export interface Metering extends Meter {
-  /** Returns the remaining purchased credit of the workspace, in milli-CU. */
+  /** Returns the remaining purchased credit in milli-CU. */
   purchasedLeft(workspace: Workspace): Awaitable<number>;
-  /**
-   * Returns the usage of the windows of a key, and the times at which they clear. Reads every step of both windows, so
-   * call it for reports only, not for each request.
-   */
+  /** Reads every step of both windows, so call it for reports only, not for each request. */
   keyWindows(
     key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">,
   ): Awaitable<KeyWindows>;
@@ -124,26 +112,25 @@ export interface Metering extends Meter {
 
 /** One rolling window of a key. Times are in milliseconds since 1970 and assume that nothing more is charged. */
 export interface WindowState {
-  /** In milli-CU. */
   readonly usedMilliCu: number;
-  /** In milli-CU. Undefined if the window has no limit. */
+  /** Undefined if the window has no limit. */
   readonly limitMilliCu: number | undefined;
   /** Time at which the oldest charges leave the window. Undefined if it is empty. */
   readonly freesAt: number | undefined;
   /** Time at which there is room for the smallest charge again. Undefined if there is room now. */
   readonly roomAt: number | undefined;
-  /** Time at which the window is empty. Undefined if it is empty now. */
+  /** Undefined if the window is empty now. */
   readonly emptyAt: number | undefined;
 }
 
 export interface KeyWindows {
   readonly day: WindowState;
   readonly month: WindowState;
-  /** Credit that is reserved and not settled, in milli-CU. It counts in both windows. */
+  /** Credit that is reserved and not settled. It counts in both windows. */
   readonly openMilliCu: number;
 }
 
-/** Credit that a workspace has drawn in the current period, in milli-CU. */
+/** Credit that a workspace has drawn in the current period. */
 export interface WorkspaceUsage {
   /** Milliseconds since 1970. */
   readonly periodStart: number;
@@ -153,23 +140,16 @@ export interface WorkspaceUsage {
   readonly openMilliCu: number;
 }
 
-/**
- * The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, exactly once.
- */
+/** The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, once. */
 export interface ChargePart {
   readonly reservedMilliCu: number;
-  /** Charges the lines and releases the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
-  /**
-   * Call it after `settle`. Resolves to undefined when the charge has been written to disk, or to a Reply (503) if it
-   * cannot be written.
-   */
+  /** Call it after `settle`. Resolves when the charge is on disk, or to a Reply (503) if it cannot be written. */
   written(): Promise<Reply | undefined>;
   release(): void;
 }
 
 export interface PartOptions {
-  /** True if bytes of the answer will be sent before the part is settled. */
   readonly streamed?: boolean;
   /**
    * True if the call and its part continue after the exchange has ended. The plugin that opened the part must end it.
@@ -177,12 +157,11 @@ export interface PartOptions {
   readonly detached?: boolean;
   /**
    * The principal who pays, as currently known, for an exchange that lasts longer than the state of its key at arrival.
-   * The default is the principal of the exchange.
+   * Default: the principal of the exchange.
    */
   readonly principal?: KeyPrincipal;
 }
 
-/** The slot `charge` of the `meter` step: the account of an exchange. */
 export interface Charge {
   /**
    * Reserves credit, in addition to an earlier reservation. Always use `await`: with PostgreSQL, the result is now and
@@ -193,10 +172,7 @@ export interface Charge {
     costMilliCu: number,
     options?: { readonly streamed?: boolean },
   ): Awaitable<Reply | undefined>;
-  /**
-   * Charges the actual cost. Call it at most once. The last byte of the answer is sent after the charge has been
-   * written to disk.
-   */
+  /** Call it at most once. The last byte of the answer is sent after the charge has been written to disk. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /**
    * Reserves credit for one of several calls of the exchange. Each part is settled or released separately. An exchange
@@ -207,17 +183,16 @@ export interface Charge {
     costMilliCu: number,
     options?: PartOptions,
   ): Awaitable<ChargePart | CuRefusal | MeterUnavailable>;
-  /** Sum of the settled lines, including those of parts. Undefined before the first line is settled. */
+  /** Sum of the settled lines and parts. Undefined before the first line is settled. */
   readonly usedMilliCu: number | undefined;
 }
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
-    /** The account of the exchange. Set by `meter`. */
     charge: Charge;
   }
   interface Facts {
-    /** Sum of the charges of the exchange. Missing if nothing was charged. */
+    /** Missing if nothing was charged. */
     costMilliCu: number;
   }
 }

@@ -1,16 +1,12 @@
-/** The catalogue of models as clients see it: the answer of `GET /v1/models` and of changes to the catalogue. */
+/** The catalogue of models as clients see it, in `GET /v1/models` and after changes to it. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import type { ModelEntry } from "./inference.ts";
 
-/**
- * Returns the list `{ object: "list", data: [{ id, object, created, owned_by, network, … }] }` as JSON (decisions.md
- * section 8).
- */
+/** Returns `{ object: "list", data: [{ id, object, created, owned_by, network, … }] }` (decisions.md section 8). */
 export function modelList(models: readonly ModelEntry[]): string {
   return JSON.stringify({ object: "list", data: models.map(modelMembers) });
 }
 
-/** Returns one model of that list as JSON. */
 export function modelJson(model: ModelEntry): string {
   return JSON.stringify(modelMembers(model));
 }
@@ -33,7 +29,6 @@ function modelMembers(model: ModelEntry): object {
   };
 }
 
-/** The JSON Schema of the result of `modelJson`. */
 export const modelSchema: JsonSchema = {
   type: "object",
   properties: {
@@ -66,7 +61,6 @@ export const modelSchema: JsonSchema = {
   required: ["id", "object", "created", "owned_by", "network", "active_workers", "pricing"],
 };
 
-/** The JSON Schema of the result of `modelList`. */
 export const modelListSchema: JsonSchema = {
   examples: [
     {

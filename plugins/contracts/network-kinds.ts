@@ -1,7 +1,4 @@
-/**
- * The interface between the service `networks` and the services that add kinds of networks: routes to workers, and the
- * attempts to answer a request over such a route.
- */
+/** The interface for services that add kinds of networks: routes to workers, and attempts to answer a request. */
 import type { Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
   AttemptFailure,
@@ -17,10 +14,7 @@ import type {
 } from "./inference.ts";
 import type { Price, TokenCounts, TokenPrices } from "./pricing.ts";
 
-/**
- * Price of one native token in USD: a fixed decimal, or a value polled from a JSON document at a JSON Pointer (RFC
- * 6901).
- */
+/** Price of one native token in USD: a fixed decimal, or polled from a JSON document at a JSON Pointer (RFC 6901). */
 export type RateConfig =
   | { readonly kind: "fixed"; readonly usd: string }
   | {
@@ -32,7 +26,7 @@ export type RateConfig =
       readonly maxAgeMs: number;
     };
 
-/** An inference network of pipeline.yaml. Networks without a `url` are disabled and not listed. */
+/** A network of pipeline.yaml. Those without a `url` are disabled and not listed. */
 export interface NetworkConfig {
   readonly name: string;
   /** Protocol of its workers: `openai`, or a kind that another service adds. */
@@ -43,13 +37,11 @@ export interface NetworkConfig {
   readonly origins: readonly string[];
   /** Document with workers and prices. Undefined if the network has none of its own. */
   readonly statusUrl: string | undefined;
-  /** Interval between two reads of the status. */
   readonly statusMs: number;
   /** Prices if the status has none. */
   readonly prices: TokenPrices;
   /** The rate of the network, else the rate at the top level of the file. */
   readonly rate: RateConfig | undefined;
-  /** Headers sent to its servers, such as `Authorization: Bearer …`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   /** Time limit until a streamed answer begins, and between two chunks of any answer. */
@@ -59,7 +51,6 @@ export interface NetworkConfig {
   /** Number of output tokens for which credit is reserved if the request has no limit. */
   readonly maxOutputTokens: number;
   readonly prompt: PromptOptions;
-  /** The APIs of its workers in addition to chat completions. */
   readonly speaks: readonly WorkerApi[];
   /** `session`: the requests of a session go to the same worker, while it is not too busy. */
   readonly affinity: "session" | "none";
@@ -71,7 +62,6 @@ export interface NetworkStatus {
   readonly workers: readonly ListedWorker[];
 }
 
-/** Driver for one protocol of inference networks. */
 export interface NetworkKind {
   /** URL schemes of the workers that a status document may list, such as `https:`. */
   readonly workerProtocols: readonly string[];
@@ -80,13 +70,11 @@ export interface NetworkKind {
    * each model that the network's server lists is a worker.
    */
   statusUrl?(config: NetworkConfig): string;
-  /** Reads that document. Undefined if it is not valid. Default: the status document of decisions.md section 8. */
+  /** Undefined if that document is not valid. Default: the status document of decisions.md section 8. */
   readStatus?(config: NetworkConfig, document: unknown): NetworkStatus | undefined;
   /** Called when that document could not be read. `reason`: such as `status 401` or `ECONNREFUSED`. */
   statusFailed?(config: NetworkConfig, reason: string): void;
-  /**
-   * Opens the connections to the workers. `changed`: must be called when a worker becomes available or unavailable.
-   */
+  /** `changed` must be called when a worker becomes available or unavailable. */
   open(config: NetworkConfig, changed: () => void): Transport;
 }
 
@@ -99,15 +87,14 @@ export interface ListedWorker {
   /** Thousandths. */
   readonly coefficient: number;
   readonly state: WorkerState;
-  /** Base URL. Undefined for the URL of the network. */
+  /** Base URL. Default: that of the network. */
   readonly url: string | undefined;
-  /** The prices that lists of models show. Default: those of the network. */
+  /** Prices for lists of models. Default: those of the network. */
   readonly prices?: ListedPrices | undefined;
 }
 
-/** The connections to all workers of one network. */
 export interface Transport {
-  /** Returns the route to a worker. The caller closes it before the transport. */
+  /** The caller closes the route before the transport. */
   routeTo(listed: ListedWorker): WorkerRoute;
   /** Resolves when all running requests have ended. */
   close(): Promise<void>;
@@ -116,7 +103,6 @@ export interface Transport {
 export interface WorkerRoute {
   /** True if the worker may be offered to callers. */
   readonly admitted: boolean;
-  /** The kind of evidence for the machine that the worker runs on. */
   readonly evidence: EvidenceKind;
   /** Resolves when `admitted` has been determined for the first time. */
   readonly settled: Promise<void>;
@@ -125,19 +111,17 @@ export interface WorkerRoute {
   probe(after: UpstreamFailure): Promise<boolean>;
   /** Called when a new status document still lists the worker. */
   listedAgain(): void;
-  /** Closes the route. Running requests are completed. */
+  /** Running requests are completed. */
   close(): void;
 }
 
 export interface AttemptedWorker {
   readonly id: string;
-  /** Counts the requests in flight. */
   readonly load: { add(requests: number): void };
   succeeded(): void;
   failed(failure: UpstreamFailure): void;
 }
 
-/** The part of an answer that has arrived so far. */
 export interface PartialAnswer {
   /** Number of chunks with content or reasoning. */
   readonly chunks: number;
@@ -148,14 +132,12 @@ export interface PartialAnswer {
   readonly reasoningBytes: number;
 }
 
-/** The call that an attempt is made for: its request, and the callbacks for the worker's answer. */
 export interface AttemptedCall {
   readonly request: InferenceRequest;
   readonly modelId: string;
   readonly network: { readonly config: NetworkConfig; readonly deps: { readonly log: Log } };
-  /** Called with a choice in borrowed bytes. */
+  /** The bytes are borrowed. */
   onChoice(bytes: Buffer, start: number, end: number): void;
-  /** Called after all data of one read has been passed on. */
   onRead(): void;
   /** `message`: the answer, if it is in one piece. `native`: as in `AnswerReader`. */
   onEnd(message: WholeMessage | undefined, native?: Buffer): void;
@@ -165,24 +147,21 @@ export interface AttemptedCall {
 /** One request to one worker. It reports the answer to its call. */
 export interface RunningAttempt {
   readonly worker: AttemptedWorker;
-  /** The worker's usage report. Undefined while it has not sent a valid one. */
+  /** Undefined while the worker has not sent a valid report. */
   readonly reported: TokenUsage | undefined;
   readonly produced: PartialAnswer;
   readonly finishReason: string | undefined;
-  /** The price that the worker asks for. Default: that of the network. */
+  /** Default: that of the network. */
   readonly price?: Price | undefined;
-  /** As in `InferenceCall`. */
   readonly headers?: readonly string[] | undefined;
   /** True after the worker has received the whole request. */
   readonly hasRequest: boolean;
   begin(): void;
   pause(): void;
   resume(): void;
-  /**
-   * Called when only the worker's usage is still needed. Asks the worker to end the answer, if the protocol allows it.
-   */
+  /** Called when only the worker's usage is still needed. Asks the worker to end the answer, if the protocol can. */
   wrapUp(): void;
-  /** Ends the attempt in the gateway and at the worker. The call is not notified any more. */
+  /** The call is not notified any more. */
   abort(): void;
 }
 
@@ -192,21 +171,20 @@ export interface NetworkWorker extends AttemptedWorker {
 
 export interface NetworkModel extends Offer {
   readonly entry: ModelEntry;
-  /** The workers that may get requests. */
   readonly workers: readonly NetworkWorker[];
   /** Undefined if all have been tried. `session`: as in the request. */
   choose(tried: readonly NetworkWorker[], session?: string): NetworkWorker | undefined;
   priceOf(worker: NetworkWorker): Price;
-  /** Returns the current price of the model at a coefficient, which is given in thousandths. */
+  /** `coefficient`: thousandths. */
   priceAt(coefficient: number): Price;
 }
 
 /** Records metrics of a network's requests. Times are monotonic milliseconds, as returned by `now`. */
 export interface CallRecords {
   now(): number;
-  /** Records the time from `since`, when the worker received the request, to the first chunk of the answer. */
+  /** `since`: when the worker received the request. */
   firstToken(model: string, since: number): void;
-  /** Records the end of an answer. `why`: empty if the answer is complete. */
+  /** `why`: empty if the answer is complete. */
   ended(model: string, since: number, why: "" | "broken" | "client_left"): void;
   /** `worker`: the id of the worker that has reported the tokens. */
   used(model: string, tokens: TokenCounts, worker?: string): void;
@@ -217,7 +195,7 @@ export interface OpenNetwork {
   readonly config: NetworkConfig;
   /** The models by id, in a stable order. */
   readonly models: ReadonlyMap<string, NetworkModel>;
-  /** Returns the current price at a coefficient, of models without prices of their own. */
+  /** Returns the current price of models without prices of their own. */
   priceAt(coefficient: number): Price;
   readonly callMetrics: CallRecords;
 }

@@ -10,18 +10,15 @@ declare module "sluice-gateway/plugin" {
 }
 
 export interface Networks {
-  /** Names of the configured networks, in the order of pipeline.yaml. */
+  /** Names in the order of pipeline.yaml. */
   readonly names: readonly string[];
-  /**
-   * Returns the models of one network, or of all networks, in a stable order. Empty for a network that is not
-   * configured.
-   */
+  /** Returns models in a stable order. Empty for a network that is not configured. */
   models(network?: string): readonly ModelEntry[];
   /**
    * Replaces all overrides of a network with `models`, which must have distinct ids. Returns the models that the
-   * network lists with them. Undefined if the overrides could not be written or the network does not exist; nothing
-   * has changed in that case. The change is durable when the method has returned, or when the surrounding transaction
-   * has committed. Every gateway on the same store applies it within 1 s.
+   * network then lists. Undefined if the overrides could not be written or the network does not exist; nothing has
+   * changed in that case. The change is durable when the method has returned, or the surrounding transaction has
+   * committed. Every gateway on the same store applies it within 1 s.
    */
   override(
     network: string,
@@ -29,21 +26,20 @@ export interface Networks {
     by: ChangedBy,
   ): Promise<readonly ModelEntry[] | undefined>;
   /**
-   * Returns true while the models of this network, or of any network if it is not given, are still unknown because its
+   * Returns true while the models of this network, or of any network if it is not given, are unknown because its
    * status document has never been read.
    */
   unread(network?: string): boolean;
   /**
-   * Returns the offer for a model in this network, or in any network if it is not given. The first network in the order
-   * of pipeline.yaml with an active worker for the model is used, else the first that lists the model. Undefined if
-   * none lists it.
+   * Returns the offer of this network, or if it is not given, that of the first network of pipeline.yaml with an active
+   * worker for the model, else of the first that lists the model. Undefined if none lists it.
    */
   find(modelId: string, network?: string): Offer | undefined;
   /** The networks that are open, in the order of pipeline.yaml. */
   readonly open: readonly OpenNetwork[];
   /**
-   * Adds a kind of networks and opens the networks of this kind. A service calls it when it starts, so that the
-   * networks are open before any other plugin asks for them.
+   * Opens the networks of this kind. A service calls it when it starts, so that they are open before any other plugin
+   * asks for them.
    */
   addKind(name: string, kind: NetworkKind): void;
 }

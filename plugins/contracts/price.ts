@@ -9,10 +9,7 @@ import type { ClassPrices, Price, Pricing, TokenPrices } from "./pricing.ts";
 
 const zero: Decimal = { digits: 0n, places: 0 };
 
-/**
- * Returns the price for these values. The decimals in `pricing` were checked when they were read; a decimal that is
- * not valid counts as 0.
- */
+/** The decimals in `pricing` were checked when they were read; one that is not valid counts as 0. */
 export function createPrice(pricing: Pricing): Price {
   const { pricePerTokenNano: one, classes = allAt(one) } = pricing;
   const { places, digits } = aligned(classes);
@@ -42,10 +39,7 @@ export function createPrice(pricing: Pricing): Price {
   };
 }
 
-/**
- * Returns the same price and rate with another coefficient. Values that are read later do not change a price that was
- * already offered.
- */
+/** Values that are read later do not change a price that was already offered. */
 export function atCoefficient({ pricing }: Pick<Price, "pricing">, coefficient: number): Price {
   return createPrice({ ...pricing, coefficient });
 }
@@ -84,7 +78,6 @@ function decimalOf(text: string): Decimal {
   return parseDecimal(text) ?? zero;
 }
 
-/** Returns the digits of the prices with the same number of places for all. */
 function aligned(classes: ClassPrices): {
   readonly digits: readonly bigint[];
   readonly places: number;
@@ -95,7 +88,7 @@ function aligned(classes: ClassPrices): {
   return { digits, places };
 }
 
-/** Returns the size of a part. A part that is larger than its whole is not believed. */
+/** A part that is larger than its whole is not believed. */
 function partOf(whole: number, part = 0): bigint {
   return part <= whole ? BigInt(part) : 0n;
 }
@@ -104,9 +97,7 @@ function higher(one: bigint, other: bigint): bigint {
   return one > other ? one : other;
 }
 
-/**
- * Limits a cost to the safe integers, in which credit is counted. Nine million USD for one answer is an error anyway.
- */
+/** Limits a cost to safe integers, in which credit is counted. Nine million USD for one answer is an error anyway. */
 function boundedMilliCu(cost: bigint): number {
   return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost);
 }

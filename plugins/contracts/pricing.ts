@@ -1,9 +1,6 @@
-/** Prices of tokens, for the gateway and for its clients. */
-
 /**
- * The prices of the classes of tokens (decisions.md section 15). `prompt` and `cached`: tokens of the prompt that the
- * worker has to read, and those in its cache. `completion` and `reasoning`: tokens of the answer and of the thoughts
- * before it.
+ * The classes of tokens (decisions.md section 15). `prompt` and `cached`: tokens of the prompt that the worker has to
+ * read, and those in its cache. `completion` and `reasoning`: tokens of the answer and of the thoughts before it.
  */
 export interface ClassPrices {
   readonly prompt: string;
@@ -12,7 +9,7 @@ export interface ClassPrices {
   readonly reasoning: string;
 }
 
-/** Prices of tokens: exact decimals in nano native tokens. */
+/** Exact decimals in nano native tokens. */
 export interface TokenPrices {
   /** The price of each token; with `classes`, the highest of their prices. */
   readonly pricePerTokenNano: string;
@@ -20,9 +17,7 @@ export interface TokenPrices {
   readonly classes?: ClassPrices | undefined;
 }
 
-/**
- * The values from which a charge was computed. Decimal strings are exact. `asOf`: when the price was read (RFC 3339).
- */
+/** The values of a charge. Decimal strings are exact. `asOf`: when the price was read (RFC 3339). */
 export interface Pricing extends TokenPrices {
   readonly network: string;
   /** Thousandths. */

@@ -1,11 +1,10 @@
 /** Callers of requests: workspaces, their plans and their API keys. */
 import type { Environment, Exchange } from "sluice-gateway/plugin";
 
-/** The names of the plans, from the smallest to the largest. */
+/** Names from the smallest plan to the largest. */
 export const planNames = ["free", "developer", "startup", "enterprise"] as const;
 export type PlanName = (typeof planNames)[number];
 
-/** The capabilities that a key can have. */
 export const capabilities = [
   "ledger:read",
   "ledger:write",
@@ -22,9 +21,7 @@ export interface Plan {
   readonly name: PlanName;
   readonly rps: number;
   readonly includedMilliCu: number;
-  /**
-   * USD per CU beyond the included and purchased amount, as a decimal string. Undefined if the plan has no overage.
-   */
+  /** USD as a decimal string. Undefined if the plan has no overage. */
   readonly overageUsdPerCu: string | undefined;
   /** Maximum number of active keys of a workspace whose administrator makes keys. Operators can make more. */
   readonly maxKeys: number;
@@ -37,13 +34,13 @@ export interface Workspace {
   readonly pendingPlan: PlanName | undefined;
   /** Start of the billing period in which `pendingPlan` takes effect, in milliseconds since 1970. */
   readonly pendingPlanAt: number | undefined;
-  /** Sum of all purchases, in milli-CU. The meter keeps the remaining amount. */
+  /** Sum of all purchases. The meter keeps the remaining amount. */
   readonly purchasedTotalMilliCu: number;
   readonly overageLimitCuMilli: number | undefined;
   readonly createdAt: number;
 }
 
-/** Prefix of the id of every API key. Callers whom plugins have authenticated by themselves have other ids. */
+/** Callers whom plugins have authenticated by themselves have other ids. */
 export const keyIdPrefix = "key_";
 
 export interface ApiKey {
@@ -55,22 +52,21 @@ export interface ApiKey {
   readonly rpsLimit: number | undefined;
   readonly cuLimit24hMilli: number | undefined;
   readonly cuLimit30dMilli: number | undefined;
-  /** Addresses and CIDR blocks from which the key may be used. Undefined if it may be used from anywhere. */
+  /** Addresses and CIDR blocks. Undefined if the key may be used from anywhere. */
   readonly allowedAddresses: readonly string[] | undefined;
   readonly createdAt: number;
   readonly expiresAt: number | undefined;
   readonly revokedAt: number | undefined;
 }
 
-/** The caller of a request. All requests of a key share one object until the key or its workspace changes. */
+/** All requests of a key share one object until the key or its workspace changes. */
 export type Principal = KeyPrincipal | Anonymous;
 export interface KeyPrincipal {
   readonly kind: "key";
   readonly key: ApiKey;
   readonly workspace: Workspace;
-  /** The plan that is in force now. */
   readonly plan: Plan;
-  /** Requests per second: the lower of the limit of the key and the limit of the plan. */
+  /** The lower of the limits of the key and the plan. */
   readonly rps: number;
 }
 export interface Anonymous {
@@ -91,7 +87,7 @@ export interface Anonymous {
    * must not contain any part of the credential.
    */
   readonly cause?: string | undefined;
-  /** The key that was presented. Undefined if there is no such key. */
+  /** Undefined if the presented key does not exist. */
   readonly key?: Pick<ApiKey, "id" | "workspaceId"> | undefined;
 }
 
@@ -103,7 +99,7 @@ const causes: Readonly<Record<Anonymous["reason"], string>> = {
   "api key not allowed from this address": "address",
 };
 
-/** Returns the principal of a caller without a usable credential. `about`: what operators may learn in addition. */
+/** Returns a caller without a usable credential. `about`: what operators may learn in addition. */
 export function anonymous(
   reason: Anonymous["reason"],
   about: Partial<Pick<Anonymous, "cause" | "key">> = {},
@@ -111,7 +107,7 @@ export function anonymous(
   return Object.freeze({ kind: "anonymous", reason, cause: causes[reason], ...about });
 }
 
-/** The result of looking for a caller. `unavailable`: the store of the keys cannot be queried at the moment. */
+/** `unavailable`: the store of the keys cannot be queried at the moment. */
 export type Caller = Principal | { readonly kind: "unavailable" };
 
 /**
@@ -125,9 +121,8 @@ export interface CallerClaims {
    * id that is equal to `workspaceId` is refused, too, because the limits of the two are counted by their ids.
    */
   readonly id: string;
-  /** Id of the workspace that pays. */
   readonly workspaceId: string;
-  /** Plan of the caller, in place of the plan of the workspace. */
+  /** Plan in place of that of the workspace. */
   readonly plan?: PlanName | undefined;
   /** Plan if the gateway does not know the workspace. Without it, the caller of such a workspace is refused. */
   readonly defaultPlan?: PlanName | undefined;
@@ -172,9 +167,7 @@ export interface Agent {
   readonly capabilities: readonly string[] | undefined;
 }
 
-/** The author of a change, for the audit log. */
 export interface ChangedBy {
-  /** Id of the key that makes the change. */
   readonly actor: string;
   readonly requestId: string;
 }

@@ -9,19 +9,19 @@ declare module "sluice-gateway/plugin" {
 }
 
 export interface Proofs {
-  /** Returns the prover of the upstream with this name. Undefined if the upstream has neither `checkpoint` nor `proof`. */
+  /** Undefined if the upstream has neither `checkpoint` nor `proof`. */
   prover(upstream: string): Prover | undefined;
 }
 
 export interface Prover {
   /**
-   * Returns what to run instead of `rpc` in order to prove the answer. Undefined if nobody asks for proofs: neither the
-   * upstream nor the client.
+   * Returns what to run instead of `rpc` in order to prove the answer. Undefined if neither the upstream nor the client
+   * asks for proofs.
    */
   prove(call: UnprovedCall): ProvedRpc | undefined;
   /**
-   * Answers a call of the gateway itself like `Ledger.call`, with a proof if there is one. Undefined if the upstream does
-   * not ask for proofs.
+   * Answers a call of the gateway itself like `Ledger.call`, with a proof if there is one. Undefined if the upstream
+   * does not ask for proofs.
    */
   readonly call: ((...call: Parameters<Ledger["call"]>) => Promise<ProvedAnswer>) | undefined;
   /**
@@ -43,7 +43,7 @@ export interface UnprovedCall {
   /** The result of `ledger.rpc(body, over)`. It has not run. */
   readonly rpc: LedgerRpc;
   readonly body: Buffer;
-  /** Default `http`. */
+  /** Default: `http`. */
   readonly over?: Parameters<Ledger["rpc"]>[1];
   /** The value of the header `X-Sluice-Proof` of the request or the handshake. */
   readonly wanted: string | undefined;

@@ -1,8 +1,4 @@
-/** Facts about the backend that served an exchange, for the health over time. */
-
-/** A chat completion that a model has begun to answer. */
 export interface CompletionFact {
-  /** Listed name of the model. */
   readonly model: string;
   readonly inputTokens: number;
   readonly outputTokens: number;

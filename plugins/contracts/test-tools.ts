@@ -1,4 +1,4 @@
-/** Tests of one plugin of kind `tools`, through the real catalogue of tools. */
+/** Tests one plugin of kind `tools` through the real catalogue of tools. */
 import type { ToolsPlugin } from "sluice-gateway/plugin";
 import {
   startTested,
@@ -11,18 +11,16 @@ import type { ToolCaller, Tools } from "./tool-catalogue.ts";
 import type { ToolOutcome } from "./tool-result.ts";
 
 export interface TestedTools<Options = unknown> extends TestedPlugin<Options> {
-  /** The catalogue with the tools, documents and prompts of the plugin. */
   readonly catalogue: Tools;
-  /** Calls a tool. `caller`: members in which the caller differs from the default, a caller with all capabilities. */
+  /** `caller`: members in which the caller differs from the default, which has all capabilities. */
   call(tool: string, input?: unknown, caller?: TestCaller): Promise<ToolOutcome>;
 }
 
 export interface TestCaller extends Partial<Omit<ToolCaller, "principal" | "charge">> {
-  /** The capabilities of the caller. Default: all. */
   readonly capabilities?: readonly Capability[];
 }
 
-/** Starts a plugin of kind `tools`. Throws StartError if its manifest, its options or one of its tools has a fault. */
+/** Throws StartError if the manifest, the options or one of the tools has a fault. */
 export async function testTools<Options>(
   plugin: ToolsPlugin<Options>,
   example: PluginExample<Options> = {},

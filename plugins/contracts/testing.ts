@@ -54,7 +54,7 @@ export interface WantedKey {
 export interface TestKey {
   readonly workspaceId: string;
   readonly keyId: string;
-  /** The text of the key, for `Authorization: Bearer`. */
+  /** Text for `Authorization: Bearer`. */
   readonly key: string;
 }
 
@@ -63,9 +63,7 @@ export interface TestGateway extends TestKey, BareGateway {
   issue(wanted: WantedKey): Promise<TestKey>;
 }
 
-/**
- * Starts a gateway. Throws `StartError` if the pipeline does not start. Dispose of it to stop it and remove its folder.
- */
+/** Throws `StartError` if the pipeline does not start. Dispose of the gateway to stop it and remove its folder. */
 export async function startTestGateway(options: TestGatewayOptions): Promise<TestGateway> {
   await using starting = new AsyncDisposableStack();
   const bare = starting.use(await startBareGateway(options));
@@ -76,7 +74,6 @@ export async function startTestGateway(options: TestGatewayOptions): Promise<Tes
   return { ...bare, ...account, issue };
 }
 
-/** Creates a workspace and a key in the accounts of the running gateway. */
 async function issueKey(
   admin: AccountsAdmin,
   environment: Environment,

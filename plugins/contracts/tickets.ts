@@ -1,7 +1,6 @@
 /** `tickets` of the service `accounts`, for clients that cannot send an `Authorization` header. */
 import type { Caller } from "./principal.ts";
 
-/** The rights that a ticket grants. */
 export interface TicketTerms {
   readonly keyId: string;
   /** The only model that may be used. Undefined if every model may be used. */
@@ -27,10 +26,7 @@ export interface Tickets {
 
 declare module "sluice-gateway/plugin" {
   interface Slots {
-    /**
-     * The terms of the ticket with which the client opened the request. Missing without a ticket. Set by
-     * `authenticate`.
-     */
+    /** Missing if the client used no ticket. Set by `authenticate`. */
     ticket: TicketTerms;
   }
 }

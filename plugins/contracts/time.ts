@@ -1,13 +1,8 @@
-/** Reads times that people and clients write. */
-
-/** A time as in RFC 3339 section 5.6, or a date, which means the start of that day in UTC. */
+/** RFC 3339 section 5.6, or a date, which means the start of that day in UTC. */
 const rfc3339 =
   /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d))?$/;
 
-/**
- * Returns a time (`2026-01-31T12:00:00Z`) or the start of a day in UTC (`2026-01-31`) in milliseconds since 1970.
- * Undefined if the text is neither.
- */
+/** Returns a time (`2026-01-31T12:00:00Z`) or a day (`2026-01-31`) in milliseconds since 1970, else undefined. */
 export function parseTime(text: string): number | undefined {
   const time = rfc3339.test(text) ? Date.parse(text.toUpperCase()) : NaN;
   if (Number.isNaN(time)) return undefined;

@@ -32,7 +32,6 @@ declare module "sluice-gateway/plugin" {
   }
 }
 
-/** The caller of a tool, passed to the catalogue. */
 export interface ToolCaller {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
@@ -57,7 +56,6 @@ export interface ToolCaller {
   readonly calls?: CallReporter | undefined;
 }
 
-/** The service `tool-catalogue`, which all transports share. */
 export interface Tools {
   /**
    * The tools in the order of their plugins in pipeline.yaml, then in the order within each plugin. The array is

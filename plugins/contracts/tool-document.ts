@@ -2,10 +2,7 @@
 import type { Capability, KeyPrincipal } from "./principal.ts";
 import type { Content, Dialogue, ResourceLink, ToolFailure } from "./tool-result.ts";
 
-/**
- * A document that a `tools` plugin offers in addition to its tools: a resource of the Model Context Protocol. Reading
- * it is free for every key that has its capability.
- */
+/** A resource of the Model Context Protocol. Reading it is free for every key that has its capability. */
 export interface Resource extends ResourceLink {
   /** Absolute URI without a fragment. Unique within a deployment. */
   readonly uri: string;
@@ -22,11 +19,11 @@ export interface PromptArgument {
   readonly name: string;
   readonly description?: string;
   readonly required?: boolean;
-  /** Returns completions of the value, best first. */
+  /** Returns completions, best first. */
   complete?(value: string): readonly string[];
 }
 
-/** A prompt that people choose in their client. It is free for every key that has its capability. */
+/** People choose a prompt in their client. It is free for every key that has its capability. */
 export interface Prompt {
   /** Unique within a deployment. */
   readonly name: string;
@@ -34,10 +31,7 @@ export interface Prompt {
   readonly description: string;
   readonly arguments?: readonly PromptArgument[];
   readonly capability: Capability | undefined;
-  /**
-   * Returns the messages of the prompt, or a failure. `values`: the arguments, including every required one. Throwing
-   * or rejecting is a bug.
-   */
+  /** `values`: the arguments, including every required one. Throwing or rejecting is a bug. */
   get(
     values: Readonly<Record<string, string>>,
     context: { readonly principal: KeyPrincipal; readonly dialogue: Dialogue | undefined },
@@ -63,6 +57,6 @@ export interface ResourceTemplate {
   readonly description?: string;
   readonly mimeType: string;
   readonly capability: Capability | undefined;
-  /** Returns the document. Undefined if the URI does not match or the document does not exist. Throwing is a bug. */
+  /** Undefined if the URI does not match or the document does not exist. Throwing is a bug. */
   read(uri: string): string | Uint8Array | undefined | Promise<string | Uint8Array | undefined>;
 }

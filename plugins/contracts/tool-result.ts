@@ -1,4 +1,4 @@
-/** Results and failures of tools, and the questions that a tool can ask, with the names of the Model Context Protocol. */
+/** Results and failures of tools, with the names of the Model Context Protocol. */
 import type { CallReport, GatewayCode, UpstreamFailure } from "sluice-gateway/plugin";
 
 /** One content block as the protocol defines it: `text`, `image`, `audio`, `resource` or `resource_link`. */
@@ -13,10 +13,7 @@ export interface Content {
  * all other clients the call ends with the failure that contains the questions.
  */
 export interface Questions {
-  /**
-   * The questions, by keys that the tool chooses. The method is `elicitation/create`, `sampling/createMessage` or
-   * `roots/list`.
-   */
+  /** Keys are chosen by the tool. The method is `elicitation/create`, `sampling/createMessage` or `roots/list`. */
   readonly requests: Readonly<Record<string, { readonly method: string; readonly params: object }>>;
   /**
    * Plain JSON that comes back with the answers. The client keeps it in the meantime. It is signed but not encrypted,
@@ -35,7 +32,6 @@ export interface Dialogue {
   readonly state: unknown;
 }
 
-/** The description of a resource in a link or a list, with the names of the Model Context Protocol. */
 export interface ResourceLink {
   /** Absolute URI. A fragment identifies a part of the resource; the resource is read as a whole. */
   readonly uri: string;
@@ -44,13 +40,13 @@ export interface ResourceLink {
   readonly mimeType?: string;
 }
 
-/** A read of the node that a tool has made. `proof`: the value of the header `X-Sluice-Proof` for this read. */
+/** `proof`: the value of the header `X-Sluice-Proof` for this read. */
 export interface ReadProof {
   readonly method: string;
   readonly proof: string;
 }
 
-/** Token usage of an inference tool: the `genAI…` members of the usage metadata. */
+/** The `genAI…` members of the usage metadata. */
 export interface ModelUsage {
   readonly model: string;
   readonly inputTokens: number;
@@ -89,11 +85,10 @@ export type ToolOutcome =
   | {
       readonly ok: true;
       readonly tool: string;
-      /** The result as JSON text. */
       readonly json: string;
       /** True if the tool has an output schema. The result is then an object that matches it. */
       readonly isStructured?: boolean;
-      /** The amount that was charged: the price of the call and of the calls that it made. */
+      /** The price of the call and of the calls that it made. */
       readonly usedCUMilli: number;
       readonly latencyMs: number;
       readonly usage: ModelUsage | undefined;

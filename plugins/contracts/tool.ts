@@ -1,4 +1,3 @@
-/** The tools that a `tools` plugin adds to the catalogue. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import type { Capability, KeyPrincipal } from "./principal.ts";
 import type {
@@ -11,7 +10,7 @@ import type {
   ToolOutcome,
 } from "./tool-result.ts";
 
-/** Hints for agents, as the Model Context Protocol defines them. `write` tools must not set `readOnlyHint`. */
+/** Hints of the Model Context Protocol. `write` tools must not set `readOnlyHint`. */
 export interface ToolAnnotations {
   readonly title?: string;
   readonly readOnlyHint?: boolean;
@@ -20,17 +19,14 @@ export interface ToolAnnotations {
   readonly openWorldHint?: boolean;
 }
 
-/**
- * The price of a call in milli-CU. If the price depends on the input, `of` computes it and catalogues show
- * `estimateMilliCu`.
- */
+/** Milli-CU. If the price depends on the input, `of` computes it and catalogues show `estimateMilliCu`. */
 export type ToolPrice<Input = never> =
   | number
   | { readonly estimateMilliCu: number; readonly of: (input: Input) => number };
 
 /**
- * One tool. `Input` is the type that the schema describes. The input has been validated when `call` runs, except for
- * tools with `hasOwnValidation`.
+ * `Input` is the type that the schema describes. The input has been validated when `call` runs, except for tools with
+ * `hasOwnValidation`.
  */
 export interface Tool<Input = unknown> {
   /** At most 64 letters, digits and underscores, beginning with a letter. Unique within a deployment. */
@@ -63,7 +59,7 @@ export interface Tool<Input = unknown> {
    */
   readonly write?: boolean;
   readonly annotations?: ToolAnnotations;
-  /** Checks the input before it is validated against the schema (for example, that a batch is not too large). */
+  /** Checks the input before its validation against the schema (for example, that a batch is not too large). */
   readonly before?: (input: unknown) => ToolFailure | undefined;
   /** Returns the summary that is shown to the person who confirms a call of a write tool: plain JSON values. */
   readonly summarise?: (
@@ -95,10 +91,7 @@ interface Succeeded {
   readonly content?: readonly Content[];
 }
 
-/**
- * Severity of a log message, lowest first. The levels are those of RFC 5424, with the names of the Model Context
- * Protocol.
- */
+/** The levels of RFC 5424, lowest first, with the names of the Model Context Protocol. */
 export type LogLevel =
   | "debug"
   | "info"
@@ -109,7 +102,7 @@ export type LogLevel =
   | "alert"
   | "emergency";
 
-/** The context of a call, passed to the tool with its input. Its methods may be destructured. */
+/** Its methods may be destructured. */
 export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;
@@ -138,7 +131,6 @@ export interface ToolContext {
   ) => Promise<ToolOutcome>;
 }
 
-/** The entry of a tool in the catalogue, as discovery and lists show it. */
 export interface CatalogueEntry {
   readonly name: string;
   readonly description: string;

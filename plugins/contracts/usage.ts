@@ -1,10 +1,6 @@
-/**
- * `usage` of the service `metering`: reports of the settled charges. Implemented in
- * plugins/billing/metering/usage.
- */
+/** `usage` of the service `metering`: reports of the settled charges. */
 import type { UsageMember } from "./workspaces.ts";
 
-/** The charges of a workspace in a range of time. */
 export interface UsageRange {
   readonly workspaceId: string;
   /** Milliseconds since 1970, finite. `from` is inclusive, and `to` is exclusive. */
@@ -14,8 +10,8 @@ export interface UsageRange {
 }
 
 /**
- * The members by which the spend can be broken down. `tool`: the method of a charge of a tool. `tag`: the name that the
- * agent gave itself (`X-Agent-Name`). `route`: the path of the route as written in pipeline.yaml.
+ * `tool`: the method of a charge of a tool. `tag`: the name that the agent gave itself (`X-Agent-Name`). `route`: the
+ * path of the route as written in pipeline.yaml.
  */
 export const spendMembers = [
   "workspace",
@@ -35,7 +31,6 @@ export interface SpendQuery {
   readonly from: number;
   readonly to: number;
   readonly by: SpendMember;
-  /** Maximum number of groups. */
   readonly limit: number;
   /** True to request steps of an hour. They are used if the range has at most two days. */
   readonly wantsHours?: boolean;
@@ -69,7 +64,7 @@ export interface Spend {
   readonly stepMs: number;
   /** Milli-CU of each step of the range. */
   readonly steps: readonly number[];
-  /** Milli-CU of the largest groups in each step, in the order of `groups`. */
+  /** Milli-CU of each of `groups` in each step. */
   readonly series: readonly (readonly number[])[];
 }
 
@@ -78,18 +73,15 @@ export type SpendAnswer =
   | { readonly kind: "done"; readonly spend: Spend }
   | { readonly kind: "unavailable" };
 
-/** `json`: the report as in docs/workspaces.md, in UTF-8. `unavailable`: it could not be computed in time. */
+/** `json`: the report of docs/workspaces.md, in UTF-8. `unavailable`: it could not be computed in time. */
 export type UsageReport =
   | { readonly kind: "done"; readonly json: Uint8Array }
   | { readonly kind: "tooManyGroups"; readonly maxGroups: number }
   | { readonly kind: "unavailable" };
 
 export interface UsageReports {
-  /** Adds up the charges of a workspace by group. The result of an aborted report is ignored. Never rejects. */
+  /** The result of an aborted report is ignored. Never rejects. */
   report(range: UsageRange, signal?: AbortSignal): Promise<UsageReport>;
-  /**
-   * Adds up the charges of whole days by one member. The figures include every charge that was settled before the call.
-   * Never rejects.
-   */
+  /** Adds up the charges of whole days, including every charge that was settled before the call. Never rejects. */
   spend(query: SpendQuery): Promise<SpendAnswer>;
 }

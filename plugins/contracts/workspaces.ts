@@ -31,7 +31,6 @@ export interface ChangeJson {
   readonly request_id?: string;
   /** Missing if the change concerns the whole deployment. */
   readonly workspace_id?: string;
-  /** Id of the key that was changed. */
   readonly key_id?: string;
   readonly action: string;
   /** The new values. Never contains a secret. */
@@ -42,11 +41,9 @@ export interface ChangeJson {
 export type UsageMember = "key" | "surface" | "method" | "model" | "day";
 
 export interface UsageQuery {
-  /**
-   * Start of the range, inclusive, in milliseconds since 1970. Undefined for the start of the current billing period.
-   */
+  /** Inclusive, in milliseconds since 1970. Undefined for the start of the current billing period. */
   readonly from: number | undefined;
-  /** End of the range, exclusive. Undefined for the end of the current billing period. */
+  /** Exclusive. Undefined for the end of the current billing period. */
   readonly to: number | undefined;
   readonly groupBy: readonly UsageMember[];
 }
@@ -70,21 +67,20 @@ export interface Workspaces {
   downgrade(id: string, plan: PlanName, by: ChangedBy): Promise<WorkspaceAnswer<WorkspaceJson>>;
   /** Cancels a pending downgrade. `conflict` if no downgrade is pending. */
   cancelDowngrade(id: string, by: ChangedBy): Promise<WorkspaceAnswer<WorkspaceJson>>;
-  /** Adds purchased credit. `amountCuMilli`: a positive safe integer; anything else throws a RangeError. */
+  /** `amountCuMilli`: a positive safe integer; anything else throws a RangeError. */
   purchase(
     id: string,
     amountCuMilli: number,
     by: ChangedBy,
   ): Promise<WorkspaceAnswer<PurchaseJson>>;
-  /** Returns at most `limit` audit entries after the entry with the id `after`, oldest first. */
+  /** Returns audit entries after the entry with the id `after`, oldest first. */
   changes(
     id: string,
     page: { readonly after: number; readonly limit: number },
   ): Promise<WorkspaceAnswer<readonly ChangeJson[]>>;
   /**
-   * Returns the usage report of decisions.md section 10 as JSON. Reports are computed in a thread, one at a time.
-   * `unavailable` if too many reports are waiting or the report takes too long; `invalid` if the range ends before it
-   * starts or there are too many groups.
+   * Returns the usage report of decisions.md section 10 as JSON. `unavailable` if too many reports are waiting or the
+   * report takes too long; `invalid` if the range ends before it starts or there are too many groups.
    */
   usage(id: string, query: UsageQuery, signal?: AbortSignal): Promise<WorkspaceAnswer<Uint8Array>>;
 }

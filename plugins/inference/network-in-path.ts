@@ -1,14 +1,11 @@
-/** The network that the path of a route may name, such as `/{network}/v1/models`. */
 import type { Operation } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 
-/** Describes the name of the network in OpenAPI. */
 export const networkInPath = {
   type: "object",
   properties: { network: { description: "List only models of this network.", type: "string" } },
 };
 
-/** Returns the refusals of a route with this path because of the name of the network. */
 export function networkRefusals(path: string): NonNullable<Operation["refusals"]> {
   return path.includes("{network}")
     ? [{ code: "GATEWAY_NOT_FOUND", description: "The network does not exist." }]

@@ -9,7 +9,6 @@ import {
   valueEnd,
 } from "sluice-gateway/internal/toolkit";
 
-/** Returns undefined if the text is not a JSON object. */
 export function readObject(text: string): Readonly<Record<string, unknown>> | undefined {
   const value = parseOrUndefined(text);
   return isObject(value) ? value : undefined;
@@ -21,7 +20,7 @@ export function readObject(text: string): Readonly<Record<string, unknown>> | un
  */
 const maxWorkerParts = 524_288;
 
-/** `bytes`: JSON in UTF-8 of a worker from `start` to `end`. Returns an empty object if it is not a JSON object. */
+/** `bytes`: JSON of a worker in UTF-8. Returns an empty object if it is not a JSON object. */
 export function readChoice(
   bytes: Buffer,
   start = 0,
@@ -38,8 +37,8 @@ export function readChoice(
 }
 
 /**
- * Returns the text of a member, with the digits of its numbers. `text`: a valid JSON object. Undefined if it has no member
- * with this name, or writes the name with escapes.
+ * Returns the text of a member, with the digits of its numbers. `text`: a valid JSON object. Undefined if it has no
+ * member with this name, or writes the name with escapes.
  */
 export function memberText(text: string, name: string): string | undefined {
   let found: string | undefined;

@@ -1,6 +1,6 @@
 /**
- * The key of the session that a request belongs to, for `affinity`: the name that the client gives it, else a hash of the
- * beginning of its prompt, which stays the same while a conversation grows (decisions.md section 15).
+ * The key of a session for `affinity`: the name that the client gives it, else a hash of the beginning of its prompt,
+ * which stays the same while a conversation grows (decisions.md section 15).
  */
 import { hash } from "node:crypto";
 import type { Exchange } from "sluice-gateway/plugin";
@@ -14,14 +14,12 @@ const headers = [
   "x-session-id",
   "x-claude-code-session-id",
 ];
-/** Longer names are not names of sessions. */
+/** Longer texts are not names of sessions. */
 const maxNameLength = 256;
 
-/** A request, as far as it identifies a session. */
 export interface SessionHints {
-  /** The name in the body, if the API has a member for it. */
   readonly name: unknown;
-  /** The messages of the prompt in the format of chat completions. */
+  /** Messages in the format of chat completions. */
   readonly messages: readonly unknown[];
 }
 
@@ -38,7 +36,6 @@ function isName(value: unknown): value is string {
   return typeof value === "string" && value !== "" && value.length <= maxNameLength;
 }
 
-/** Returns everything up to the first message of the user. */
 function beginningOf(messages: readonly unknown[]): string {
   const at = messages.findIndex((one) => isObject(one) && one["role"] === "user");
   return JSON.stringify(messages.slice(0, at + 1 || 1));

@@ -28,11 +28,9 @@ export const chatApi: CompletionApi = {
   },
 };
 
-/** Passes each choice on in an envelope of the gateway. */
 class ChatStream implements StreamRenderer {
   readonly encoding = "latin1";
   readonly #completion: Completion;
-  /** The part of every chunk before its choice. */
   readonly #prefix: string;
 
   constructor(completion: Completion) {
@@ -51,14 +49,12 @@ class ChatStream implements StreamRenderer {
   }
 
   /**
-   * Omits `[DONE]`, so that clients do not treat the answer as complete. Its type is one of OpenAI: agents repeat the
-   * request then.
+   * Omits `[DONE]`, so that clients do not treat the answer as complete. Agents repeat it after an error of this type.
    */
   failed(error: CompletionError): string {
     return `data: ${errorJson(error, "server_error")}\n\n`;
   }
 
-  /** Returns the members before `choices`, without the closing brace. */
   #envelope(): string {
     const { id, created, request } = this.#completion;
     const { model } = request;
@@ -98,12 +94,11 @@ function wholeOf(
   };
 }
 
-/** `ownId`: for a call to which the worker gives no id, because clients need one. */
+/** `ownId`: for a call without an id, because clients need one. */
 function toolCallMember({ id, name, arguments: text }: ToolCall, ownId: string): object {
   return { id: id || ownId, type: "function", function: { name, arguments: text } };
 }
 
-/** Returns OpenAI's fields, and `usedCUMilli`, the charge. */
 function usageOf({ result, usedMilliCu }: Charged): object {
   const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = result.usage;
   return {
@@ -118,7 +113,7 @@ function usageOf({ result, usedMilliCu }: Charged): object {
   };
 }
 
-/** Returns `{"error":{…}}`, for a reply and for the last event of a stream that broke. */
+/** The error is for a reply, and for the last event of a stream that broke. */
 function errorJson({ code, message, contextExceeded }: CompletionError, type: string): string {
   const error =
     contextExceeded === undefined

@@ -1,7 +1,4 @@
-/**
- * Surface `chat`: chat completions in OpenAI's wire format. A worker of the inference networks answers them, and the
- * tokens that it counts are charged.
- */
+/** Surface `chat`: chat completions in OpenAI's wire format. */
 import { defineSurface } from "sluice-gateway/plugin";
 import { completionSurface } from "../completions/answer.ts";
 import { knownMembers } from "../completions/messages.ts";
@@ -10,7 +7,6 @@ import { withoutExtraBody } from "../completions/request.ts";
 import { chatApi } from "./api.ts";
 import { operation } from "./operation.ts";
 
-/** Names of ignored members that are counted. */
 const counted = [...knownFields, ...knownMembers];
 
 export default defineSurface({

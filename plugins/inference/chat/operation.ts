@@ -1,6 +1,6 @@
 /**
- * The OpenAPI description of chat completions (gateway.md, "POST /v1/chat/completions"). request.ts reads requests by
- * hand, which is faster and gives better messages than a schema; tests compare the two.
+ * The OpenAPI description (gateway.md, "POST /v1/chat/completions"). request.ts reads requests by hand, which is faster
+ * and gives better messages than a schema; tests compare the two.
  */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import {

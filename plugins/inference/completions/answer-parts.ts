@@ -15,21 +15,20 @@ const closeBrace = 0x7d;
 
 export interface Part {
   readonly kind: "reasoning" | "text" | "call";
-  /** Id of a call as the worker wrote it; empty without one. */
+  /** Empty if the worker has given the call none. */
   id: string;
-  /** Name of the called tool. A call is not opened before it has one. */
+  /** A call is not opened before it has a name. */
   name: string;
-  /** Text that arrived before the part was opened. */
   waiting: string;
   isClosed: boolean;
   /** The end of the arguments. Undefined if the part is not a call. */
   readonly end: ObjectEnd | undefined;
 }
 
-/** Receives the parts of an answer in order. Its methods are called from the sockets of workers and must not throw. */
+/** The methods are called from the sockets of workers and must not throw. */
 export interface PartWriter {
   open(part: Part): void;
-  /** Adds to the open part. `logprobs`: those of the choice, which may be anything. */
+  /** `logprobs`: those of the choice, which may be anything. */
   write(text: string, logprobs?: unknown): void;
   /** True if a call is closed as soon as its arguments are complete and another part waits. */
   readonly closesCompleteCalls: boolean;
@@ -38,11 +37,11 @@ export interface PartWriter {
 
 /** Maximum number of parts. No model writes so many; each costs more memory than the tokens in it. */
 const maxParts = 512;
-/** Maximum length of the id of a call that is kept. Longer ones are too long for every API. */
+/** Maximum length of an id that is kept. Longer ones are too long for every API. */
 const maxIdLength = 257;
 
 export class AnswerParts {
-  /** True after something that cannot be a call, or too many parts. They are left out. */
+  /** True after something that cannot be a call, or too many parts. These are left out. */
   isInvalid = false;
   readonly #writer: PartWriter;
   readonly #hasReasoning: boolean;
@@ -51,18 +50,17 @@ export class AnswerParts {
   #isOpen = false;
   #count = 0;
   /**
-   * The last call of each index, and of all. Some servers give all calls the same index, or none. Undefined before the
+   * The last call of each index, and of all: some servers give all calls the same index, or none. Undefined before the
    * first call, because most answers have none.
    */
   #calls: Map<number | undefined, Part> | undefined;
 
-  /** `hasReasoning`: false if reasoning is left out. */
   constructor(writer: PartWriter, hasReasoning = true) {
     this.#writer = writer;
     this.#hasReasoning = hasReasoning;
   }
 
-  /** Adds a delta or a message of chat completions. Its members may be anything. */
+  /** The members of a delta or a message may be anything. */
   add(
     { reasoning_content: reasoning, content, tool_calls: calls }: Json,
     logprobs?: unknown,
@@ -72,7 +70,7 @@ export class AnswerParts {
     if (Array.isArray(calls)) for (const call of calls) this.#addCall(call);
   }
 
-  /** Closes all parts. A call without a name is left out. */
+  /** A call without a name is left out. */
   end(): void {
     for (const part of this.#queue.splice(0)) {
       if (this.#open(part)) this.#close(part);
@@ -122,7 +120,6 @@ export class AnswerParts {
     if (isText(text)) this.#write(call, text);
   }
 
-  /** Returns undefined if there are too many parts. */
   #push(kind: Part["kind"], id: string, name: string): Part | undefined {
     if (this.#count === maxParts) {
       this.isInvalid = true;
@@ -142,7 +139,6 @@ export class AnswerParts {
     else part.waiting += text;
   }
 
-  /** Closes the parts that others follow, and opens the next. */
   #advance(): void {
     for (let [part] = this.#queue; part !== undefined && this.#open(part); [part] = this.#queue) {
       if (this.#queue.length === 1) return;
@@ -177,8 +173,8 @@ function isText(value: unknown): value is string {
 }
 
 /**
- * Returns true if a delta does not continue the last call of its index. Some servers repeat the name in every delta, and
- * some give all calls the index 0 and no id.
+ * Returns true if a delta does not continue the last call of its index. Some servers repeat the name in every delta,
+ * and some give all calls the index 0 and no id.
  */
 function beginsAnother(
   call: Part,
@@ -198,9 +194,7 @@ function beginsAnother(
   );
 }
 
-/**
- * Returns the id that the worker gives a call, or `own` if it is missing, too long or one of `used`. Adds it to `used`.
- */
+/** Returns the id that the worker gives a call, or `own` if it is missing, too long or already in `used`. */
 export function callId(given: unknown, maxLength: number, own: string, used: Set<string>): string {
   const isUsable = isText(given) && given.length <= maxLength && !used.has(given);
   const id = isUsable ? given : own;
@@ -208,7 +202,7 @@ export function callId(given: unknown, maxLength: number, own: string, used: Set
   return id;
 }
 
-/** Finds the end of a JSON object that arrives in pieces. Reads each character once, however many pieces there are. */
+/** Finds the end of a JSON object that arrives in pieces. Reads each character once. */
 class ObjectEnd {
   /** True after the brace that closes the object. Exact for valid JSON. */
   isReached = false;

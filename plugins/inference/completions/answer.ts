@@ -28,7 +28,7 @@ import { requestFor } from "./native-request.ts";
 import { StreamedCompletion } from "./streamed-completion.ts";
 import { CompletionReader } from "./completion-reader.ts";
 
-/** Maximum size of a request in bytes (decisions.md section 4). */
+/** decisions.md section 4 */
 export const maxRequestBytes = 10 * 1024 * 1024;
 
 interface CompletionDeps {
@@ -37,7 +37,6 @@ interface CompletionDeps {
   readonly countIgnored: (ignored: readonly string[]) => void;
 }
 
-/** Returns the surface of an API. `counted`: the names of ignored members that are counted. */
 export function completionSurface(
   api: CompletionApi,
   host: Host,
@@ -51,7 +50,7 @@ export function completionSurface(
   };
 }
 
-/** Returns undefined after a stream, or if the client has disconnected. */
+/** The reply is undefined after a stream, or if the client has disconnected. */
 function answer(
   api: CompletionApi,
   x: Exchange,
@@ -81,10 +80,7 @@ interface ReadBody<T> {
   readonly read: T;
 }
 
-/**
- * Reads the body with `read`, which may throw `InvalidRequest`. Returns the reply with the error if the body is not valid,
- * or if the path names a network that does not exist.
- */
+/** `read` may throw `InvalidRequest`. Returns a reply for an invalid body, or for a path with an unknown network. */
 export function readBody<T>(
   api: Pick<CompletionApi, "renderError">,
   x: Exchange,
@@ -111,7 +107,6 @@ export function readBody<T>(
   }
 }
 
-/** `network`: as in the path of the route. */
 export function unlistedError(
   networks: Networks,
   model: string,
@@ -161,7 +156,6 @@ function reserve(
   });
 }
 
-/** Resolves to a reply if nothing was sent, and to undefined after a stream or if the client has disconnected. */
 function complete(completion: Completion, body: Buffer, offer: Offer): Promise<Reply | undefined> {
   const Reader = completion.request.stream ? StreamedCompletion : WholeCompletion;
   return new Promise((resolve, reject) => {

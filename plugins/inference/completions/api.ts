@@ -10,33 +10,27 @@ import type { CompletionRequest } from "./request.ts";
 export interface CompletionApi {
   /** The method in charges, such as `chat.completions`. */
   readonly method: string;
-  /** The beginning of the ids of its answers, such as `chatcmpl-`. */
   readonly idPrefix: string;
-  /** How its requests are sent to workers that speak it. Undefined if they are always translated. */
+  /** Undefined if its requests are always translated. */
   readonly native?: NativeApi;
-  /**
-   * Reads a request. `body`: the parsed JSON. `options`: those of the network that serves the model; undefined if no network
-   * lists it. Throws `InvalidRequest`.
-   */
+  /** `options`: those of the network that serves the model; undefined if there is none. Throws `InvalidRequest`. */
   read(body: Json, options: PromptOptions | undefined, x: Exchange): ReadCompletion;
-  /** Returns the body of an error, and headers in addition to `content-type` and `retry-after`. */
+  /** Returns headers in addition to `content-type` and `retry-after`. */
   renderError(error: CompletionError, x: Exchange): Pick<Reply, "headers"> & { body: string };
 }
 
 export interface ReadCompletion {
   readonly request: CompletionRequest;
-  /** Undefined if its requests belong to no session. */
   readonly session: SessionHints | undefined;
   readonly renderer: AnswerRenderer;
 }
 
 /** A request without the body for the worker. */
 export interface AcceptedRequest extends Omit<CompletionRequest, "body"> {
-  /** Key of its session. Undefined if the network does not use it. */
+  /** Undefined if the network does not use sessions. */
   readonly session: string | undefined;
 }
 
-/** An accepted request, and how its API renders the answer. */
 export interface AcceptedCompletion {
   readonly x: Exchange;
   readonly api: CompletionApi;
@@ -47,38 +41,28 @@ export interface AcceptedCompletion {
 
 export interface Completion extends AcceptedCompletion {
   readonly charge: Charge;
-  /** The prefix of the API and a UUID. */
   readonly id: string;
-  /** Undefined if the request is not traced. */
   readonly span: ChildSpan | undefined;
-  /** Time of the request in Unix seconds. */
+  /** Unix seconds. */
   readonly created: number;
   /** Monotonic time in milliseconds. */
   readonly startedAt: number;
-  /** Milliseconds from the start to the first piece of a streamed answer. Undefined before it. */
+  /** Milliseconds from `startedAt` to the first piece of a streamed answer. */
   firstTokenMs: number | undefined;
-  /** Code of the error that broke a stream after its head was sent. */
+  /** Set if the stream broke after its head was sent. */
   brokenBy: string | undefined;
 }
 
 export interface AnswerRenderer {
-  /** Headers of the answer in addition to those of its content: a flat list. Default: none. */
+  /** Headers in addition to those of the content: a flat list. */
   readonly headers?: readonly string[];
-  /** `message`: undefined if the worker sent none. */
   whole(completion: Completion, message: WholeMessage | undefined, charged: Charged): string;
-  /**
-   * Returns the JSON of the answer to a request that names an API of workers, in pieces. `native`: the answer as in
-   * `AnswerReader`.
-   */
+  /** Returns the answer to a request that names an API of workers, in pieces. `native`: as in `AnswerReader`. */
   native?(completion: Completion, native: Buffer, charged: Charged): readonly Uint8Array[];
-  /**
-   * Called when an answer that is streamed is requested. The renderer gets events instead of choices if the request names
-   * an API of workers.
-   */
+  /** The renderer gets events instead of choices if the request names an API of workers. */
   stream(completion: Completion): StreamRenderer;
 }
 
-/** The result of an answer, and the milli-CU that it costs. */
 export interface Charged {
   readonly result: InferenceResult;
   readonly usedMilliCu: number;
@@ -89,14 +73,10 @@ export interface Charged {
  * throw, whatever a worker sends, and may keep at most what fits into the token limit of the answer.
  */
 export interface StreamRenderer {
-  /**
-   * The encoding of what `choice` returns: `latin1` is one character per byte of UTF-8, which is the cheapest way to
-   * pass bytes on.
-   */
+  /** `latin1` is one character per byte of UTF-8, which is the cheapest way to pass bytes on. */
   readonly encoding: "latin1" | "utf8";
   /** Returns the events for a choice or an event of a worker, as in `AnswerReader.onChoice`. */
   choice(bytes: Buffer, start: number, end: number): string;
-  /** Returns the last events of a complete answer. `native`: as in `AnswerReader`. */
   end(charged: Charged, native?: Buffer): string;
   /** Returns the last events of an answer that broke. They must not look like the end of a complete one. */
   failed(error: CompletionError, charged: Charged): string;

@@ -1,4 +1,4 @@
-/** Checks of the values in a request. They throw `InvalidRequest` with the path of the member and the reason. */
+/** Checks of the values in a request. They throw `InvalidRequest`. */
 import type { Passable } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 
@@ -6,7 +6,7 @@ export type Json = Readonly<Record<string, unknown>>;
 
 export type ProblemCode = "invalid_value" | "unsupported_parameter";
 
-/** A request that is not valid. The message is for the client. `param`: the path, such as `input[3].type`. */
+/** The message is for the client. `param`: the path, such as `input[3].type`. */
 export class InvalidRequest extends Error {
   readonly param: string;
   readonly code: ProblemCode;
@@ -27,14 +27,13 @@ export function unsupported(path: string, problem: string): never {
   return fail(path, problem, "unsupported_parameter");
 }
 
-/** Refuses a part of a request unless the network of the model passes it on. */
 export function needPassed(passes: readonly Passable[], part: Passable, path: string): void {
   if (passes.includes(part)) return;
   const remedy = `its operator has to add \`${part}\` to \`passes\` of the network in pipeline.yaml`;
   unsupported(path, `the network of this model does not pass on \`${part}\`; ${remedy}`);
 }
 
-/** Refuses a type. Only a short word of the client is repeated. */
+/** The message repeats only a short word of the client. */
 export function unknownType(path: string, type: unknown, expected: string): never {
   const isWord = typeof type === "string" && /^[a-z0-9_]{1,40}$/.test(type);
   return fail(path, `${isWord ? `"${type}"` : "this type"} is not supported, expected ${expected}`);
@@ -60,7 +59,6 @@ export function number(value: unknown, path: string): number {
   return typeof value === "number" ? value : fail(path, "expected a number");
 }
 
-/** Returns a function that reads an integer in a range. */
 export function integer(min: number, max: number): (value: unknown, path: string) => number {
   return (value, path) =>
     typeof value === "number" && Number.isInteger(value) && value >= min && value <= max
@@ -72,7 +70,7 @@ export function name(value: unknown, path: string): string {
   return text(value, path) === "" ? fail(path, "must not be empty") : text(value, path);
 }
 
-/** Reads a member that may be missing or null. Returns undefined without it. */
+/** Undefined if the member is missing or null. */
 export function optional<T>(
   value: unknown,
   path: string,

@@ -1,7 +1,3 @@
-/**
- * Sends the request of a completion and receives its answer. Subclasses send the answer to the client in different
- * ways.
- */
 import type { Reply } from "sluice-gateway/plugin";
 import type { AnswerReader, InferenceCall, InferenceResult, Offer } from "sluice-gateway/services";
 import { runGuarded } from "sluice-gateway/internal/toolkit";
@@ -16,7 +12,7 @@ import {
 } from "./errors.ts";
 import { endSpan } from "./span.ts";
 
-/** Resolves the answer of the surface. Undefined after a stream, or if the client has disconnected. */
+/** The reply is undefined after a stream, or if the client has disconnected. */
 type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
 
 /**
@@ -25,7 +21,6 @@ type ResolveReply = (reply: Reply | undefined | Promise<undefined>) => void;
  */
 export abstract class CompletionReader implements AnswerReader {
   protected readonly completion: Completion;
-  /** Resolves to a reply if nothing was sent, and to undefined after a stream or if the client has disconnected. */
   protected readonly resolve: ResolveReply;
   protected readonly reject: (error: unknown) => void;
   protected call: InferenceCall | undefined;
@@ -80,20 +75,15 @@ export abstract class CompletionReader implements AnswerReader {
     outcome: FailureOutcome,
   ): void;
 
-  /** Called when the client has disconnected. */
   abstract aborted(): void;
 
-  /**
-   * Stops the worker because the client has disconnected, and charges the tokens that the worker has read and produced.
-   * Resolves after that.
-   */
+  /** Charges the tokens that the worker has read and produced for a client that has disconnected. */
   protected async leave(): Promise<undefined> {
     const result = await this.call?.abortWithUsage();
     endSpan(this.completion, result, "aborted");
     if (result !== undefined) settle(this.completion, result, "clientLeft");
   }
 
-  /** The headers of an answer in addition to those of its content. */
   protected get headers(): readonly string[] {
     return [...(this.completion.renderer.headers ?? []), ...(this.call?.headers ?? [])];
   }

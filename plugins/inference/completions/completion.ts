@@ -1,4 +1,3 @@
-/** The charge of a completion, and what is recorded about it. */
 import { randomUUID } from "node:crypto";
 import type { Charge, ChargeLine, InferenceResult } from "sluice-gateway/services";
 import type { Completion, AcceptedCompletion } from "./api.ts";
@@ -19,9 +18,7 @@ export function createCompletion(accepted: AcceptedCompletion, charge: Charge): 
   };
 }
 
-/**
- * Charges the result of an answer and returns the charged milli-CU. `outcome`: the reason why the answer is incomplete.
- */
+/** Returns the charged milli-CU. `outcome`: the reason why the answer is incomplete. */
 export function settle(completion: Completion, result: InferenceResult, outcome?: string): number {
   const { charge } = completion;
   noteCompletion(completion, result);
@@ -30,7 +27,7 @@ export function settle(completion: Completion, result: InferenceResult, outcome?
   return charge.usedMilliCu ?? result.costMilliCu;
 }
 
-/** Records the model and its tokens for the dashboard's health over time. `result`: undefined before a worker answers. */
+/** Records the model and its tokens for the dashboard. `result`: undefined before a worker answers. */
 export function noteCompletion(
   { x, request, firstTokenMs }: Completion,
   result: InferenceResult | undefined,

@@ -9,9 +9,7 @@ import type { IgnoredNames } from "./ignored-fields.ts";
 import type { Part } from "./messages.ts";
 import type { ReasoningSeal } from "./sealed-reasoning.ts";
 
-/** The settings that decide how a request is read. */
 export interface Reading {
-  /** The parts of requests that the network of the model passes on. */
   readonly passes: readonly Passable[];
   readonly ignored: IgnoredNames;
   readonly seal: ReasoningSeal;
@@ -21,11 +19,8 @@ export interface Reading {
 interface Draft {
   readonly role: string;
   readonly parts: Part[];
-  /** The reasoning of an assistant. */
   thought: string;
-  /** The calls of tools by an assistant. */
   readonly calls: object[];
-  /** The call whose result this is. */
   readonly callId: string | undefined;
 }
 
@@ -54,7 +49,6 @@ export class Conversation {
     return draft;
   }
 
-  /** Adds parts to the last message if it is one of the user. */
   addToUser(parts: readonly Part[]): void {
     const { last } = this;
     if (last?.role === "user") last.parts.push(...parts);
@@ -88,7 +82,7 @@ export class Conversation {
     else last.parts.push(...parts);
   }
 
-  /** The messages for the worker. Nothing can be added after they were read. */
+  /** Nothing can be added after the messages were read. */
   get messages(): readonly Json[] {
     this.#addWaiting();
     return this.#drafts.map(({ role, parts, thought, calls, callId }) => ({
@@ -105,12 +99,10 @@ export function textPart(text: string): Part {
   return { type: "text", text };
 }
 
-/** `text`: its arguments as JSON. */
 export function callOf(id: string, name: string, text: string): object {
   return { id, type: "function", function: { name, arguments: text } };
 }
 
-/** Returns the choice of the tool `name`, which must be one of `tools`. */
 export function toolChoice(
   tools: ReadonlyMap<unknown, unknown>,
   name: unknown,

@@ -1,4 +1,3 @@
-/** The reply for a failed completion, in the shape of an API. */
 import type { Exchange, Reply } from "sluice-gateway/plugin";
 import type { CompletionApi } from "./api.ts";
 import type { CompletionError } from "./errors.ts";

@@ -21,16 +21,14 @@ export type CompletionErrorCode = keyof typeof errors;
 export interface CompletionError {
   readonly code: CompletionErrorCode;
   readonly status: number;
-  /** A general message of the code, or one for this request. It never has text from a worker. */
+  /** The message never has text from a worker. */
   readonly message: string;
   readonly param?: string | undefined;
   /** A code of the API that is more precise than `code`. */
   readonly apiCode?: string | undefined;
-  /** The sizes, if the prompt is longer than the context of the model. */
   readonly contextExceeded?: ContextExceeded | undefined;
 }
 
-/** Maps the failure of an answer to the code for the client. No text from a worker is passed on. */
 const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
   rejected: "INVALID_REQUEST",
   notServed: "MODEL_NOT_AVAILABLE",
@@ -39,14 +37,12 @@ const codeOfFailure: Readonly<Record<InferenceFailure, CompletionErrorCode>> = {
   timedOut: "UPSTREAM_ERROR",
 };
 
-/** The members of an error besides its code. `message` replaces the general one. */
 type Details = Partial<Pick<CompletionError, "message" | "param" | "apiCode" | "contextExceeded">>;
 
 export function completionError(code: CompletionErrorCode, details: Details = {}): CompletionError {
   return { code, ...errors[code], ...details };
 }
 
-/** Returns the error for an answer that failed. `attempt`: the failure of the last worker. */
 export function errorOfFailure(
   failure: InferenceFailure,
   attempt: AttemptFailure | undefined,

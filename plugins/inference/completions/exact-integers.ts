@@ -5,7 +5,7 @@
 import { isObject, parseBoundedJson } from "sluice-gateway/internal/toolkit";
 import type { Json } from "./check.ts";
 
-/** The part of JavaScript that TypeScript does not declare yet: texts of numbers, which JSON.stringify writes as they are. */
+/** TypeScript does not declare texts of numbers yet, which JSON.stringify writes as they are. */
 const { rawJSON, isRawJSON } = JSON as unknown as {
   rawJSON: (text: string) => object;
   isRawJSON: (value: unknown) => boolean;

@@ -1,6 +1,6 @@
 /**
- * Fields and members of a request that are not forwarded to workers. The answer names them in a header, so that a
- * client can find out why its tools or its temperature had no effect.
+ * Members of a request that are not forwarded to workers. The answer names them in a header, so that a client can find
+ * out why its tools or its temperature had no effect.
  */
 import type { Counter, Metrics, Reply } from "sluice-gateway/plugin";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
@@ -8,12 +8,10 @@ import { isAbsent } from "sluice-gateway/internal/toolkit";
 const ignoredHeader = "x-sluice-ignored";
 
 const nameForm = /^[A-Za-z0-9_.-]{1,40}$/;
-/** Maximum number of names that a client has chosen. */
 const maxChosen = 15;
 
 export class IgnoredNames {
   readonly #names = new Set<string>();
-  /** Number of names that the client has chosen. */
   #chosen = 0;
 
   /** Adds a name from a fixed list. It is always kept, because what it names is also removed for a native worker. */
@@ -32,7 +30,6 @@ export class IgnoredNames {
     this.#names.add(isKept ? name : "other");
   }
 
-  /** Adds the members of an object that are not known. */
   addOthers(
     object: Readonly<Record<string, unknown>>,
     known: readonly string[],
@@ -48,21 +45,16 @@ export class IgnoredNames {
   }
 }
 
-/**
- * Returns a flat header list with these fields; empty if there are none. The names come from a fixed list or from
- * `IgnoredNames`, so the size of the header is bounded.
- */
+/** Returns a flat list. The names come from a fixed list or from `IgnoredNames`, so the header is bounded. */
 export function ignoredFieldsHeader(ignored: readonly string[]): readonly string[] {
   return ignored.length === 0 ? [] : [ignoredHeader, ignored.join(", ")];
 }
 
-/** Returns the reply with the header added. */
 export function withIgnoredFields(reply: Reply, ignored: readonly string[]): Reply {
   if (ignored.length === 0) return reply;
   return { ...reply, headers: [...(reply.headers ?? []), ...ignoredFieldsHeader(ignored)] };
 }
 
-/** `names`: the names that are counted. */
 export function ignoredCounter(
   metrics: Metrics,
   names: readonly string[],

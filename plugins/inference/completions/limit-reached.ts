@@ -1,7 +1,6 @@
-/** The time at which the limit that refused a request leaves room again. */
 import type { Refused } from "sluice-gateway/plugin";
 
-/** Returns it in milliseconds since 1970. Undefined if it is not known. */
+/** Returns the time at which the limit leaves room again, in milliseconds since 1970. Undefined if it is not known. */
 export function clearsAtOf({ reached }: Refused): number | undefined {
   const { clearsAt } = reached ?? {};
   return typeof clearsAt === "function" ? clearsAt() : clearsAt;

@@ -17,21 +17,18 @@ interface ImagePart {
 
 export type Part = TextPart | ImagePart;
 
-/** A message as the worker gets it. */
 export interface Message extends Json {
   readonly role: string;
   readonly content: string | readonly Part[] | null;
 }
 
 export interface PromptSize {
-  /** Number of UTF-8 bytes that the model reads as text. */
   textBytes: number;
-  /** Number of UTF-8 bytes of the roles. */
   roleBytes: number;
   images: number;
 }
 
-/** Members of messages that are forwarded if the network passes their part of the request. */
+/** Members that are forwarded if the network passes their part of the request. */
 const partOfMember: ReadonlyMap<string, Passable | undefined> = new Map([
   ["tool_calls", "tools"],
   ["tool_call_id", "tools"],
@@ -52,7 +49,7 @@ export const knownMembers: readonly string[] = [
   "other",
 ];
 
-/** Reads the messages of one request. Its methods throw `InvalidRequest`. */
+/** Reads the messages of one request. The methods throw `InvalidRequest`. */
 export class MessageReader {
   readonly size: PromptSize = { textBytes: 0, roleBytes: 0, images: 0 };
   readonly #passes: readonly Passable[];

@@ -1,27 +1,22 @@
 /**
  * Requests in an API that the workers of a network speak. They are read, checked and measured like those that are
- * translated. Then the worker gets the client's own body, without what is named as ignored.
+ * translated, but the worker gets the client's own body, without what is named as ignored.
  */
 import type { Offer, Passable, WorkerApi } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Json } from "./check.ts";
 import { unpooledBytes, type CompletionRequest } from "./request.ts";
 
-/** An API of the gateway that workers can speak, too. */
 export interface NativeApi {
   readonly name: WorkerApi;
-  /** Names of the members that the worker gets. All others are left out. */
   readonly members: ReadonlySet<string>;
-  /** Returns true for a member that is only ignored by the translation. The worker gets it. `name`: as in the header. */
+  /** Returns true for a member that is only ignored by the translation. `name`: as in the header. */
   readonly isKept: (name: string, passes: readonly Passable[]) => boolean;
-  /** Changes the members for the worker: removes tools, reasoning or texts that it must not get. */
+  /** Removes tools, reasoning or texts that the worker must not get. */
   readonly adapt: (members: Json, passes: readonly Passable[]) => Json;
 }
 
-/**
- * Returns the request for the workers of an offer: `translated`, or one with the client's body if they speak the API.
- * `body`: the parsed body, from which `translated` was read.
- */
+/** Returns `translated`, or a request with the client's body if the workers speak the API. */
 export function requestFor(
   offer: Offer | undefined,
   native: NativeApi | undefined,
@@ -65,7 +60,7 @@ function withoutIgnored(
 
 const imageTypes: readonly unknown[] = ["image", "input_image"];
 
-/** Returns the number of bytes of the JSON without its images. If more than `images` look like one, all bytes count. */
+/** Returns the size of the JSON without its images. If more than `images` look like one, all bytes count. */
 function textBytes(text: string, members: Json, images: number): number {
   if (images === 0) return Buffer.byteLength(text);
   let found = 0;

@@ -7,9 +7,8 @@ import type { CompletionApi } from "./api.ts";
 import type { CompletionError } from "./errors.ts";
 import { clearsAtOf } from "./limit-reached.ts";
 
-/** How one API shows its errors. */
 export interface OpenaiErrorOptions {
-  /** Value of `param` if no member of the request is the reason. */
+  /** The value of `param` if no member of the request is the reason. */
   readonly noParam: string | null;
   /** The member with the prompt, for one that is too long. */
   readonly promptParam: string;
@@ -28,7 +27,7 @@ interface Kind {
 const serverError: Kind = { type: "server_error", code: "server_error" };
 const invalidRequest: Kind = { type: "invalid_request_error", code: "invalid_request" };
 
-/** Types and codes of OpenAI for the errors that its clients tell apart. */
+/** The errors that OpenAI's clients tell apart. */
 const kinds: Readonly<Record<string, Kind | undefined>> = {
   GATEWAY_UNAUTHORIZED: { ...invalidRequest, code: "invalid_api_key" },
   GATEWAY_PERMISSION_DENIED: { type: "permission_error", code: "permission_denied" },
@@ -91,7 +90,7 @@ function replyOf(status: number, headers: readonly string[], error: object): Rep
   return { status, headers, body: JSON.stringify({ error }) };
 }
 
-/** Returns the headers with `retry-after` raised to `seconds`. A longer wait is kept. */
+/** Raises `retry-after` to `seconds`. A longer wait is kept. */
 function withRetryAfter(headers: readonly string[], seconds: number): string[] {
   return headers.map((value, at) =>
     at % 2 === 1 && headers[at - 1] === "retry-after"

@@ -1,4 +1,3 @@
-/** The parts of OpenAPI descriptions that the APIs for models share. */
 import type { JsonSchema, Operation } from "sluice-gateway/plugin";
 
 type Answer = NonNullable<Operation["answers"]>[number];
@@ -13,7 +12,6 @@ export const modelId = {
 };
 export const usedCUMilli = { description: "Cost of the answer in milli-CU.", ...count };
 
-/** Returns an object whose members are all required, unless `required` lists them. */
 export function objectOf(properties: object, required = Object.keys(properties)): JsonSchema {
   return { type: "object", properties, required };
 }
@@ -37,7 +35,6 @@ interface DescribedApi extends Omit<Operation, "answers" | "body" | "path" | "re
   readonly errors: Readonly<Record<400 | 404 | 503, JsonSchema>>;
 }
 
-/** Returns the description of a route that answers a request with a model. */
 export function completionOperation({
   request,
   answer,
@@ -68,12 +65,10 @@ export function completionOperation({
   };
 }
 
-/** The header of an answer that names what was ignored. */
 export function ignoredHeader(example: string): Headers {
   return { "X-Sluice-Ignored": header("Members of the request that have no effect.", example) };
 }
 
-/** Returns the schema of an error of chat completions. */
 export function chatErrorOf(type: string, codes: readonly string[], sample: string): JsonSchema {
   const message = { ...text, examples: [sample] };
   return objectOf({ error: objectOf({ message, type: { const: type }, code: { enum: codes } }) });
@@ -93,10 +88,7 @@ const openaiError = (code: JsonSchema): JsonSchema =>
     ),
   });
 
-/**
- * Returns the errors and refusals of a surface that renders them as openai-errors.ts does. `codes`: those of invalid
- * requests.
- */
+/** The errors as openai-errors.ts renders them. `codes`: those of invalid requests. */
 export function openaiFailures(
   ...codes: readonly string[]
 ): Pick<DescribedApi, "errors" | "refusalBody" | "answerHeaders"> {

@@ -5,10 +5,7 @@ import * as check from "./check.ts";
 import type { Json } from "./check.ts";
 import type { IgnoredNames } from "./ignored-fields.ts";
 
-/**
- * Fields of chat completions that clients send, with the part of a request that they belong to: first those that
- * gateway.md lists as ignored, then newer ones. Fields without a part are never forwarded.
- */
+/** The fields that gateway.md lists as ignored, then newer ones. Fields without a part are never forwarded. */
 const partOfField: readonly (readonly [name: string, part: Passable | undefined])[] = [
   ["temperature", "sampling"],
   ["top_p", "sampling"],
@@ -66,7 +63,7 @@ const knownMembers: readonly string[] = [
   ...knownFields,
 ];
 
-/** Returns the fields that are forwarded, as they are. Adds the names of all others to `ignored`. */
+/** Adds the names of the fields that are not forwarded to `ignored`. */
 export function passedFields(body: Json, passes: readonly Passable[], ignored: IgnoredNames): Json {
   const passed: Record<string, unknown> = {};
   for (const [name, part] of partOfField) {

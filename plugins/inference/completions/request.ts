@@ -11,27 +11,24 @@ import { IgnoredNames } from "./ignored-fields.ts";
 import { MessageReader } from "./messages.ts";
 import { passedFields } from "./passed-fields.ts";
 
-/** A parsed request of any API. */
+/** A request of any API. */
 export interface CompletionRequest extends Pick<InferenceRequest, "api" | "maxAnswerBytes"> {
   readonly model: string;
   readonly stream: boolean;
   readonly includeUsage: boolean;
   readonly maxTokens: number | undefined;
-  /** The parts of the request that the worker gets in addition to texts. */
   readonly passes: readonly Passable[];
-  /** The request for the worker: JSON in UTF-8. */
+  /** JSON in UTF-8. */
   readonly body: Buffer;
   /** Number of UTF-8 bytes of everything that the model reads, except images. */
   readonly promptBytes: number;
-  /** Maximum number of tokens of all images. */
   readonly imageTokens: number;
   /** Upper bound for the tokens of the prompt: one per byte that a chat template reads, plus a constant per message. */
   readonly maxPromptTokens: number;
-  /** Names of the members of the request that are not forwarded to workers. */
+  /** Members of the request that are not forwarded. */
   readonly ignored: readonly string[];
 }
 
-/** A parsed request, and what identifies its session. */
 export interface ReadRequest {
   readonly request: CompletionRequest;
   readonly session: SessionHints;
@@ -51,7 +48,7 @@ const promptParameters = [
 
 /** gateway.md, "POST /v1/chat/completions": the behaviour without `passes`. */
 const textsOnly: PromptOptions = { passes: [], imageTokens: 0, contextTokens: undefined };
-/** For a model that no network lists. The request is read completely and then answered with 404. */
+/** Options for a model that no network lists. The request is read completely and then answered with 404. */
 export const allPassed: PromptOptions = {
   passes: ["tools", "sampling", "format", "logprobs", "images", "reasoning"],
   imageTokens: 0,
@@ -64,20 +61,14 @@ export const maxTokenLimit = 10_000_000;
 /** Maximum nesting of chat_template_kwargs. Forwarded values are serialized again, which uses the stack. */
 export const maxTemplateLevels = 64;
 
-/**
- * Returns the body with the members of `extra_body` as its own. If a member is in both places, the one of the body is
- * used. Returns `value` itself if it has no such object.
- */
+/** If a member is in both places, the one of the body is used. */
 export function withoutExtraBody(value: unknown): unknown {
   if (!isObject(value) || !isObject(value["extra_body"])) return value;
   const { extra_body: _, ...body } = { ...value["extra_body"], ...value };
   return body;
 }
 
-/**
- * Reads a request. `body`: the parsed body, after `withoutExtraBody`. `options`: those of the network that serves the
- * model. Throws `InvalidRequest`.
- */
+/** `body` has gone through `withoutExtraBody`. Throws `InvalidRequest`. */
 export function readChatRequest(body: Json, options: PromptOptions = textsOnly): ReadRequest {
   if (!isAbsent(body["extra_body"])) check.fail("extra_body", "expected an object");
   const ignored = new IgnoredNames();
@@ -126,7 +117,7 @@ function jsonBytes(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** Returns the client's variables for the chat template, without those that would change how the prompt is built. */
+/** Leaves out variables that would change how the prompt is built. */
 function templateVariables(value: unknown, ignored: IgnoredNames): Json {
   const path = "chat_template_kwargs";
   const template = check.object(value ?? {}, path);
@@ -162,9 +153,8 @@ function isNestedWithin(value: unknown, levels: number): boolean {
 }
 
 /**
- * Returns the text in UTF-8, in memory that is not pooled. `Buffer.from` would return a slice of a 64 KiB pool that it
- * shares with short-lived chunks. Each stream would keep one such pool from being freed, which is more than the rest of
- * the stream needs.
+ * Returns UTF-8 in memory that is not pooled. `Buffer.from` would return a slice of a 64 KiB pool that it shares with
+ * short-lived chunks. Each stream would keep one such pool, which is more than the rest of the stream needs.
  */
 export function unpooledBytes(text: string): Buffer {
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));

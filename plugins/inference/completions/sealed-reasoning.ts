@@ -6,13 +6,12 @@ import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 import type { Seal } from "sluice-gateway/plugin";
 
 export interface ReasoningSeal {
-  /** Returns the encrypted text as base64. Undefined if the text is empty or has more than 64 KiB in UTF-8. */
+  /** Returns base64. Undefined if the text is empty or has more than 64 KiB in UTF-8. */
   seal(text: string): string | undefined;
-  /** Returns the text. Undefined if `sealed` was not made by this deployment, but by another provider for example. */
+  /** Undefined if `sealed` was not made by this deployment, but by another provider for example. */
   open(sealed: string): string | undefined;
 }
 
-/** Maximum size of the text in bytes of UTF-8. */
 export const maxReasoningBytes = 64 * 1024;
 
 /** First byte of sealed reasoning. The nonce, the tag and the encrypted text follow. */

@@ -6,7 +6,6 @@ import type { ChildSpan } from "sluice-gateway/plugin";
 import type { InferenceResult } from "sluice-gateway/services";
 import type { Completion, AcceptedCompletion } from "./api.ts";
 
-/** Returns undefined if the request is not traced. `id`: that of the completion. */
 export function beginSpan({ x, request }: AcceptedCompletion, id: string): ChildSpan | undefined {
   const { api, model, maxTokens, stream } = request;
   const operation = api === "embeddings" ? "embeddings" : "chat";

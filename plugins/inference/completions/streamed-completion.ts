@@ -1,6 +1,6 @@
 /**
- * A streamed completion. Each chunk of the worker is rendered and forwarded in the turn of the event loop in which it
- * arrived. The head is sent with the first chunk, so that an earlier failure gets its own status.
+ * Each chunk of the worker is rendered and forwarded in the turn of the event loop in which it arrived. The head is
+ * sent with the first chunk, so that an earlier failure gets its own status.
  */
 import type { Sink } from "sluice-gateway/plugin";
 import type { AnswerReader, InferenceResult } from "sluice-gateway/services";
@@ -20,25 +20,16 @@ const headers: readonly string[] = [
   "no",
 ];
 
-/**
- * Passes the answer of a worker to the client. Its methods are called from sockets and at the end of a turn of the
- * event loop, where nothing catches errors. An error in one of them fails this exchange only.
- */
 export class StreamedCompletion extends CompletionReader implements TurnWriter {
   readonly #renderer = this.completion.renderer.stream(this.completion);
   #sink: Sink | undefined;
   /** True while the head passes through the steps. */
   #isOpening = false;
-  /** Events that are written together. */
   #chunks = "";
-  /** True if the chunks are written at the end of this turn. */
   #isDue = false;
-  /** Ends the stream, once its end is known. Runs when the sink is open. */
   #finish: ((sink: Sink) => Promise<void>) | undefined;
   /** Set when the client has disconnected. Resolves when the charge is settled. */
   #leaving: Promise<undefined> | undefined;
-
-  // Callbacks of the call.
 
   onChoice(bytes: Buffer, start: number, end: number): void {
     this.#chunks += this.#renderer.choice(bytes, start, end);
@@ -80,8 +71,6 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     this.#finishWith((sink) => sink.end(undefined, last, outcome));
   }
 
-  // Callback of the exchange.
-
   aborted(): void {
     this.#leaving = this.leave();
     if (!this.#isOpening) this.resolve(this.#leaving);
@@ -104,7 +93,7 @@ export class StreamedCompletion extends CompletionReader implements TurnWriter {
     if (this.#finish !== undefined) this.#end(sink, this.#finish);
   }
 
-  /** Writes the collected chunks. Returns true if the client can receive more. */
+  /** Returns true if the client can receive more. */
   #writeChunks(sink: Sink): boolean {
     const hasRoom = sink.write(this.#chunks, this.#renderer.encoding);
     this.#chunks = "";

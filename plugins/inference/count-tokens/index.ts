@@ -29,7 +29,7 @@ const countOperation = operationOf(
 const bytesPerToken = 3;
 /** The tokens that a chat template adds to a message: its role and some marks. */
 const tokensPerMessage = 8;
-/** An agent waits for the count before it goes on, so a silent worker is not waited for longer (milliseconds). */
+/** Milliseconds. An agent waits for the count, so a silent worker is not waited for longer. */
 const countMs = 3_000;
 
 const nativeCount: NativeApi = {

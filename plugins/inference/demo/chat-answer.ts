@@ -1,4 +1,3 @@
-/** Sends the demo model's answers: one JSON document, or server-sent events at the pace of its tokens. */
 import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import type { Clock } from "sluice-gateway/plugin";
@@ -8,11 +7,10 @@ import type { ToolCall } from "./file-task.ts";
 
 export interface Pace {
   readonly clock: Clock;
-  /** Time from one token to the next, in milliseconds. */
   readonly tokenMs: number;
 }
 
-/** Sends the answer at the time of its last token, unless the client has disconnected before that. */
+/** The answer is sent at the time of its last token, unless the client has disconnected before that. */
 export function sendWhole(response: ServerResponse, model: string, answer: Echo, pace: Pace): void {
   const { reasoning, content, toolCall, finishReason, usage } = answer;
   const message = {
@@ -35,7 +33,7 @@ export function sendWhole(response: ServerResponse, model: string, answer: Echo,
   response.once("close", () => timer[Symbol.dispose]());
 }
 
-/** Sends one event per token. The model waits for a client that does not read, and stops if the client disconnects. */
+/** The model waits for a client that does not read, and stops if the client disconnects. */
 export function sendStream(
   response: ServerResponse,
   model: string,
@@ -63,7 +61,6 @@ export function sendStream(
 
 type WriteEvent = (choices: readonly object[], usage: Echo["usage"] | null) => string;
 
-/** Yields the events of the role and of each token, and returns the events that end the stream. */
 function* eventsOf(
   { reasoning, content, toolCall, finishReason, usage }: Echo,
   includeUsage: boolean,

@@ -6,25 +6,19 @@ import { fileTask, type ToolCall } from "./file-task.ts";
 
 export interface ChatMessage {
   readonly role: string;
-  /** The joined text parts of the content. Empty if it has none. */
   readonly text: string;
 }
 
 export interface ChatRequest {
-  /** The messages, at least one. */
   readonly messages: readonly ChatMessage[];
   readonly stream: boolean;
-  /** `stream_options.include_usage`. */
   readonly includeUsage: boolean;
-  /** `chat_template_kwargs.enable_thinking`. */
   readonly thinking: boolean;
   /** The smaller of `max_tokens` and `max_completion_tokens`. Undefined if neither was given. */
   readonly maxTokens: number | undefined;
-  /** The call of a tool that the last message asks for. */
   readonly toolCall?: ToolCall;
 }
 
-/** HTTP status and `error` member of an error response, in OpenAI's format. */
 export interface ChatFault {
   readonly status: number;
   readonly error: {
@@ -37,7 +31,6 @@ export interface ChatFault {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** `model`: the only model of this server. */
 export function readChatRequest(body: string, model: string): ChatRequest | ChatFault {
   const members = parse(body);
   if (members === undefined) return fault(null, "The body is not a JSON object.");
@@ -100,13 +93,13 @@ function readMessages(value: unknown): readonly ChatMessage[] | undefined {
   return messages;
 }
 
-/** Returns the text parts of the last message, one per line, if it is the user's. */
+/** The text parts of the last message, one per line, if it is the user's. */
 function promptOf(messages: unknown): string {
   const last = Array.isArray(messages) ? membersOf(messages.at(-1)) : undefined;
   return last?.["role"] === "user" ? (textsOf(last["content"])?.join("\n") ?? "") : "";
 }
 
-/** Returns the text parts of a message. Undefined if the content is neither missing nor text nor a list of text parts. */
+/** Undefined if the content is neither missing nor text nor a list of text parts. */
 function textsOf(content: unknown): readonly string[] | undefined {
   if (content === null || content === undefined) return [];
   if (typeof content === "string") return [content];

@@ -3,7 +3,7 @@ import type { ChatRequest } from "./chat-request.ts";
 import type { ToolCall } from "./file-task.ts";
 
 export interface Echo {
-  /** The reasoning before the content; empty unless the request enables thinking. */
+  /** Empty unless the request enables thinking. */
   readonly reasoning: readonly string[];
   readonly content: readonly string[];
   readonly toolCall: ToolCall | undefined;
@@ -23,7 +23,7 @@ export interface Echo {
  */
 export const maxAnswerTokens = 2_048;
 
-/** Splits text into tokens: words with the preceding blanks, long words in pieces. Joined, they are the text again. */
+/** Splits text into words with the preceding blanks, and long words in pieces. Joined, they are the text again. */
 export function tokensOf(text: string): string[] {
   return text.match(/\s{0,12}\S{1,12}|\s{1,12}/gu) ?? [];
 }

@@ -12,16 +12,14 @@ export interface ToolCall {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The contents of the file if the prompt does not give any after a colon. */
 const defaultContents = "Written by the demo model of Sluice.";
 const commandNames = new Set(["command", "cmd"]);
 const pathNames = new Set(["path", "filepath", "filename", "file"]);
 const contentNames = new Set(["content", "contents", "filetext"]);
 
 /**
- * Returns the call for the first line of a prompt such as `Create hello.txt` or `Create notes.md: remember the milk`;
- * agents add texts of their own before and after it. `tools`: the member `tools` of the request. Undefined if
- * there is no such line, or no suitable tool.
+ * Reads the first line such as `Create hello.txt` or `Create notes.md: remember the milk`; agents add texts of their
+ * own before and after it. Undefined if there is no such line, or no suitable tool.
  */
 export function fileTask(prompt: string, tools: unknown): ToolCall | undefined {
   const lines = prompt.split("\n").map((line) => line.trim().split(/\s/u));
@@ -35,7 +33,6 @@ export function fileTask(prompt: string, tools: unknown): ToolCall | undefined {
   return runCommand(tools, command) ?? writeFile(declaredTools(tools), file, contents);
 }
 
-/** Returns the call of a tool that runs this command in a shell. Undefined if there is none. */
 export function runCommand(tools: unknown, command: string): ToolCall | undefined {
   const [tool, name] = findTool(declaredTools(tools), commandNames);
   if (tool === undefined || name === undefined) return undefined;
@@ -96,7 +93,6 @@ function keyIn(properties: Members, names: ReadonlySet<string>): string | undefi
   return Object.keys(properties).find((key) => names.has(key.toLowerCase().replaceAll("_", "")));
 }
 
-/** Fills in the other arguments that the tool requires. */
 function callOf(tool: DeclaredTool, given: Members): ToolCall {
   const rest = tool.required.map((name): [string, unknown] => [name, sampleOf(tool, name)]);
   return {

@@ -1,8 +1,7 @@
 /**
- * The demo model: a small server with OpenAI's chat completions that echoes the last user message, one token every 20
- * ms. It supports `model`, `messages`, `max_tokens`, `stream`, `stream_options.include_usage` and
- * `chat_template_kwargs.enable_thinking`. Besides `GET /v1/models` it serves the status document of a network, `GET
- * /status`.
+ * A small server with OpenAI's chat completions that echoes the last user message, one token every 20 ms. It supports
+ * `model`, `messages`, `max_tokens`, `stream`, `stream_options.include_usage` and
+ * `chat_template_kwargs.enable_thinking`. `GET /status` is the status document of a network.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { close, listen, readBody, systemClock } from "sluice-gateway/internal/module";
@@ -12,19 +11,16 @@ import { fault, readChatRequest, type ChatFault } from "./chat-request.ts";
 import { echo } from "./echo.ts";
 
 export interface DemoModel {
-  /** `http://host:port`. The path of chat completions is `/v1/chat/completions`. */
+  /** `http://host:port`, without `/v1/chat/completions`. */
   readonly url: string;
-  /** URL of the status document of the network. */
   readonly statusUrl: string;
-  /** Closes all connections, stops all answers and frees the port. */
   close(): Promise<void>;
 }
 
-/** Id of the only model. */
 export const demoModelId = "Demo/Echo-1";
 
 const maxRequestBytes = 1024 * 1024;
-/** Creation time of the model: 2026-01-01, in seconds since 1970. */
+/** 2026-01-01, in seconds since 1970. */
 const created = 1_767_225_600;
 
 const models = {
@@ -46,7 +42,6 @@ export async function startDemoModel({
   readonly port?: number;
   readonly host?: string;
   readonly clock?: Clock;
-  /** Time from one token to the next, in milliseconds. */
   readonly tokenMs?: number;
 } = {}): Promise<DemoModel> {
   const pace: Pace = { clock, tokenMs };

@@ -1,7 +1,4 @@
-/**
- * Surface `embeddings`: OpenAI's embeddings. A worker of the inference networks computes them, and the tokens of the
- * inputs are charged.
- */
+/** Surface `embeddings`: OpenAI's embeddings. The tokens of the inputs are charged. */
 import { defineSurface } from "sluice-gateway/plugin";
 import { completionSurface } from "../completions/answer.ts";
 import { operation } from "./operation.ts";

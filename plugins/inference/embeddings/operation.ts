@@ -1,4 +1,3 @@
-/** The OpenAPI description of embeddings. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import {
   completionOperation,

@@ -1,4 +1,3 @@
-/** Reads a request of OpenAI's embeddings and writes the request for the worker. */
 import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
@@ -6,24 +5,23 @@ import type { Json } from "../completions/check.ts";
 import { IgnoredNames } from "../completions/ignored-fields.ts";
 import { unpooledBytes, type CompletionRequest } from "../completions/request.ts";
 
-/** Maximum number of inputs of a request, as at OpenAI. */
+/** The maximum of OpenAI. */
 export const maxInputs = 2048;
 export const formats = ["float", "base64"] as const;
-/** Maximum number of dimensions, which no model exceeds. */
+/** Maximum that no model exceeds. */
 export const maxDimensions = 65_536;
 /** Number of tokens that a model may add to an input, such as those for its beginning and its end. */
 const tokensPerInput = 16;
 /** The gateway estimates one token per four bytes, so a token in the input counts as four bytes. */
 const bytesPerToken = 4;
-/** Maximum size of an answer in bytes: a fixed part, a part per input, and a limit for both together. */
+/** Bytes: a fixed part, a part per input, and a limit for both together. */
 const maxAnswer = { fixed: 64 * 1024, perInput: 256 * 1024, total: 40 * 1024 * 1024 };
 
 const known: readonly string[] = ["model", "input", "encoding_format", "dimensions", "user"];
 
-/** The size of the inputs. `tokens`: the number of tokens in lists of tokens. */
 type Inputs = Readonly<Record<"count" | "textBytes" | "tokens", number>>;
 
-/** `options`: those of the network that serves the model. Throws `InvalidRequest`. */
+/** Throws `InvalidRequest`. */
 export function readEmbeddingsRequest(
   body: Json,
   options: PromptOptions | undefined,
@@ -58,7 +56,6 @@ export function readEmbeddingsRequest(
   };
 }
 
-/** Reads a text, a list of texts, a list of tokens, or a list of such lists. */
 function readInput(input: unknown): Inputs {
   if (typeof input === "string")
     return { count: 1, textBytes: Buffer.byteLength(input), tokens: 0 };

@@ -1,11 +1,9 @@
-/** The parts of a message that whole and streamed answers share, and the answer in one piece. */
 import { callId } from "../completions/answer-parts.ts";
 import type { AnswerRenderer, Charged, Completion } from "../completions/api.ts";
 import { readObject } from "../read-json.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { Thinking } from "./request.ts";
 
-/** The facts about a request that the renderers of its answer need. */
 export interface Rendering {
   readonly thinking: Thinking;
   readonly seal: ReasoningSeal;
@@ -14,7 +12,6 @@ export interface Rendering {
 /** Longer ids of tool calls, and those that occur twice, are replaced, because a client keeps them and sends them back. */
 const maxIdLength = 256;
 
-/** Returns the members of a message without its result. */
 export function messageHead({ id, request }: Completion): object {
   return { id, type: "message", role: "assistant", model: request.model };
 }
@@ -37,15 +34,12 @@ export function usageOf({ result, usedMilliCu }: Charged): object {
   };
 }
 
-/**
- * Returns the id that the worker gives a tool call, else one of the gateway. `id`: that of the message. `used`: the ids of
- * the earlier calls.
- */
+/** Returns the id that the worker gives a tool call, else one made of `id`, that of the message. */
 export function toolUseId(id: string, given: unknown, index: number, used: Set<string>): string {
   return callId(given, maxIdLength, `toolu_${id.slice("msg_".length)}_${index}`, used);
 }
 
-/** Returns the signature of reasoning. Clients require one, but only sealed reasoning needs it. */
+/** Clients require a signature, but only sealed reasoning needs it. */
 export function signatureOf(reasoning: string, { thinking, seal }: Rendering): string {
   return thinking === "shown" ? "shown" : (seal.seal(reasoning) ?? "");
 }
@@ -53,7 +47,6 @@ export function signatureOf(reasoning: string, { thinking, seal }: Rendering): s
 export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
   return (completion, message, charged) => {
     const { content: text = "", reasoningContent = "", toolCalls = [] } = message ?? {};
-    /** The blocks as JSON. */
     const content: string[] = [];
     if (reasoningContent !== "" && rendering.thinking !== "none") {
       const thinking = rendering.thinking === "shown" ? reasoningContent : "";
@@ -74,14 +67,14 @@ export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
   };
 }
 
-/** Returns the JSON of an object that has at least one member, and of one more. `json`: the value of that member. */
+/** `members` has at least one member. `json`: the value of the new one. */
 export function withMember(members: object, name: string, json: string): string {
   return `${JSON.stringify(members).slice(0, -1)},"${name}":${json}}`;
 }
 
 /**
- * Returns the JSON of the input of a tool call as the model wrote it, so that numbers keep their digits. Arguments that
- * are not a JSON object are kept as a text, so that the client's check of its schema fails and the model gets to see them.
+ * Returns the JSON as the model wrote it, so that numbers keep their digits. Arguments that are not a JSON object are
+ * kept as a text, so that the client's check of its schema fails and the model gets to see them.
  */
 function inputOf(text: string): string {
   if (text.trim() === "") return "{}";

@@ -1,7 +1,4 @@
-/**
- * Translates the system text and the messages of a request to messages of chat completions (agents.md section 6).
- * Everything stays at its place, so that a conversation that grows keeps its beginning: workers have it in their caches.
- */
+/** Translates the system text and the messages of a request to messages of chat completions (agents.md section 6). */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
@@ -25,14 +22,14 @@ const mediaTypes: readonly unknown[] = ["image/jpeg", "image/png", "image/gif", 
 export class MessagesReader {
   readonly #reading: Reading;
   readonly #conversation = new Conversation();
-  /** The names of tools that the messages refer to with `tool_reference`. */
+  /** Names that the messages refer to with `tool_reference`. */
   readonly referencedTools = new Set<string>();
 
   constructor(reading: Reading) {
     this.#reading = reading;
   }
 
-  /** Returns the messages for the worker. Throws `InvalidRequest`. */
+  /** Throws `InvalidRequest`. */
   read(system: unknown, value: unknown): readonly Json[] {
     const messages = check
       .list(value, "messages")
@@ -146,7 +143,6 @@ export class MessagesReader {
     return kept.map(textPart);
   }
 
-  /** Returns the blocks of a content with their paths. A string is one block of text. */
   #blocks(content: unknown, path: string): (readonly [path: string, block: Json])[] {
     if (typeof content === "string") return [[path, { type: "text", text: content }]];
     return check.list(content, path).map((one, index) => {

@@ -14,7 +14,6 @@ const types: ReadonlyMap<number, string> = new Map([
   [503, "overloaded_error"],
 ]);
 
-/** Returns `{ type: "error", error: { type, message }, request_id }` as JSON. */
 export function errorJson(type: string, message: string, x: Exchange): string {
   const request_id = x.peek("requestId") ?? null;
   return JSON.stringify({ type: "error", error: { type, message }, request_id });
@@ -26,7 +25,6 @@ export function requestIdHeader(x: Exchange): readonly string[] {
   return id === undefined ? [] : ["request-id", id];
 }
 
-/** Renders an error of a completion or of the catalogue of models. */
 export function renderError(
   error: Pick<CompletionError, "status" | "message" | "contextExceeded"> & {
     readonly code: string;
@@ -48,7 +46,7 @@ function tooLong({ limit, requested }: NonNullable<CompletionError["contextExcee
   return `prompt is too long${isKnown ? `: ${requested} tokens > ${limit} maximum` : ""}`;
 }
 
-/** Renders a refusal by a step or the core. If the credit is used up, a retry is useless for a long time. */
+/** If the credit is used up, a retry is useless for a long time. */
 export function renderRefusal(refused: Refused, x: Exchange): Reply {
   const { status, code, refusal, headers = [] } = refused;
   const isUsedUp = code === "GATEWAY_CU_LIMIT_EXCEEDED";

@@ -1,4 +1,3 @@
-/** The events that every stream of the Messages API has. Subclasses add those of its blocks. */
 import type { Charged, Completion, StreamRenderer } from "../completions/api.ts";
 import type { Json } from "../completions/check.ts";
 import { readChoice } from "../read-json.ts";
@@ -10,7 +9,6 @@ export abstract class MessageEvents implements StreamRenderer {
   readonly encoding = "utf8";
   protected readonly completion: Completion;
   #hasBegun = false;
-  /** Events that are not sent yet. */
   #events = "";
 
   constructor(completion: Completion) {
@@ -39,10 +37,9 @@ export abstract class MessageEvents implements StreamRenderer {
     return this.#take();
   }
 
-  /** Adds a choice or an event of the worker. */
   protected abstract add(choice: Json): void;
 
-  /** Closes the open blocks. Returns the delta of the whole message; undefined if it is not valid. */
+  /** Returns the delta of the whole message; undefined if it is not valid. */
   protected abstract finish(charged: Charged, native: Buffer | undefined): unknown;
 
   protected event(type: string, members: object): void {

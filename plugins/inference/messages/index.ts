@@ -1,7 +1,4 @@
-/**
- * Surface `messages`: the Messages API of Anthropic, without state. Requests are translated to chat completions, which
- * workers of the inference networks answer, and the tokens that they count are charged.
- */
+/** Surface `messages`: the Messages API of Anthropic, without state, translated to chat completions. */
 import { defineSurface } from "sluice-gateway/plugin";
 import { completionSurface } from "../completions/answer.ts";
 import type { AnswerRenderer, CompletionApi } from "../completions/api.ts";
@@ -13,7 +10,6 @@ import { nativeMessage, nativeMessages, NativeMessagesStream } from "./native.ts
 import { readMessagesRequest } from "./request.ts";
 import { MessagesStream } from "./stream.ts";
 
-/** Names of ignored members that are counted. */
 const counted =
   "betas cache_control citations context_management metadata messages.content.redacted_thinking messages.content.thinking output_config.effort service_tier stop_sequences system.billing_header temperature thinking.budget_tokens tool_choice tools.eager_input_streaming top_k top_p";
 

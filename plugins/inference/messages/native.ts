@@ -1,4 +1,3 @@
-/** Requests to workers that have the Messages API themselves, and their answers. */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { AnswerRenderer, Charged } from "../completions/api.ts";
 import { memberText, readChoice } from "../read-json.ts";
@@ -48,7 +47,6 @@ function isBilling(block: unknown): boolean {
   return typeof text === "string" && text.startsWith(billingHeader);
 }
 
-/** Returns a message of a worker with the id, the model and the usage of the gateway. */
 export const nativeMessage: NonNullable<AnswerRenderer["native"]> = (
   completion,
   native,
@@ -63,9 +61,8 @@ export const nativeMessage: NonNullable<AnswerRenderer["native"]> = (
 /** Maximum number of blocks. No model writes so many. */
 const maxBlocks = 512;
 
-/** Renders the stream of a worker: passes the events of its blocks on. */
 export class NativeMessagesStream extends MessageEvents {
-  /** The numbers of the open blocks. Some servers end all blocks together. */
+  /** Some servers end all blocks together. */
   readonly #open = new Set<unknown>();
   #blocks = 0;
   /** False if the worker sent something that cannot be an answer. */

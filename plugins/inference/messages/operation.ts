@@ -75,7 +75,6 @@ const errorSchema: JsonSchema = {
 
 const version = "`2026-10-21` refuses sampling parameters. Any other version is `2023-06-01`.";
 
-/** Returns the description of a route with the request and the errors of this API. */
 export function operationOf(
   summary: string,
   description: string,

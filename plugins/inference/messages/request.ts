@@ -1,4 +1,3 @@
-/** Reads a request of the Messages API: translates it to a chat request, which is then measured and written. */
 import type { Exchange } from "sluice-gateway/plugin";
 import type { PromptOptions } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
@@ -25,7 +24,6 @@ export interface MessagesRequest extends ReadRequest {
 }
 
 interface ReadOptions {
-  /** Those of the network that serves the model. */
   readonly options: PromptOptions | undefined;
   readonly seal: ReasoningSeal;
   /** True if `max_tokens` is not needed, because the tokens are only counted. */
@@ -48,7 +46,6 @@ const renamed: ReadonlyMap<string, string> = new Map([
   ["stop", "stop_sequences"],
 ]);
 
-/** Throws `InvalidRequest`. */
 export function readMessagesRequest(
   body: Json,
   { request: { headers } }: Exchange,
@@ -87,7 +84,6 @@ function readThinking(value: unknown, ignored: IgnoredNames): Thinking {
   throw check.unknownType("thinking.type", type, "adaptive, enabled or disabled");
 }
 
-/** Reads the format and the effort of the answer. */
 function readOutput(body: Json, { passes, ignored }: Reading): Json {
   const { format, effort, ...others } = check.object(body["output_config"] ?? {}, "output_config");
   if (!isAbsent(effort) && !workerEfforts.has(effort)) ignored.add("output_config.effort");

@@ -7,7 +7,7 @@ import { maxReasoningBytes } from "../completions/sealed-reasoning.ts";
 import { signatureOf, stopReason, toolUseId, type Rendering } from "./answer.ts";
 import { MessageEvents } from "./events.ts";
 
-/** The types of the deltas of a block, and their member with the text, as JSON. */
+/** The beginning of a delta as JSON, up to the name of the member with the text. */
 const deltas = {
   text: '"type":"text_delta","text"',
   reasoning: '"type":"thinking_delta","thinking"',
@@ -19,11 +19,9 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   readonly closesCompleteCalls = false;
   readonly #rendering: Rendering;
   readonly #parts: AnswerParts;
-  /** The number of the open block, or of the next one. */
   #index = 0;
   #kind: Part["kind"] = "text";
   readonly #callIds = new Set<string>();
-  /** The reasoning of the open block, for its signature. */
   #reasoning = "";
 
   constructor(completion: Completion, rendering: Rendering) {
@@ -70,7 +68,6 @@ export class MessagesStream extends MessageEvents implements PartWriter {
     this.event("content_block_stop", { index: this.#index++ });
   }
 
-  /** `members`: the beginning of the delta as JSON, up to the name of the member with the text. */
   #delta(members: string, text: string): void {
     const head = `{"type":"content_block_delta","index":${this.#index},"delta":{${members}`;
     this.eventJson("content_block_delta", `${head}:${JSON.stringify(text)}}}`);

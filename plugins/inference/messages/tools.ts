@@ -7,10 +7,7 @@ import type { Reading } from "./conversation.ts";
 
 const translated = ["type", "name", "description", "input_schema", "strict", "defer_loading"];
 
-/**
- * Returns the members of the chat request. `referenced`: the names of the deferred tools that the messages load. Other
- * deferred tools do not reach the model.
- */
+/** `referenced`: deferred tools that the messages load, by name. Other deferred tools do not reach the model. */
 export function readTools(body: Json, referenced: ReadonlySet<unknown>, reading: Reading): Json {
   const { tools: value, tool_choice: choice } = body;
   const given = check.list(value ?? [], "tools");

@@ -98,13 +98,13 @@ function describesOneModel(routePath: string): boolean {
   return routePath.endsWith("/*");
 }
 
-/** Returns each model once, because clients choose a model by its id alone. */
+/** Lists each model once, because clients choose a model by its id alone. */
 function once(models: readonly ModelEntry[]): ModelEntry[] {
   const byId = Map.groupBy(models, ({ modelId }) => modelId);
   return [...byId.values()].flatMap((entries) => serving(entries) ?? []);
 }
 
-/** Returns the entry of the network that serves the model: the first one with an active worker. */
+/** Returns the entry of the first network with an active worker, which serves the model. */
 function serving(entries: readonly ModelEntry[]): ModelEntry | undefined {
   return entries.find(({ activeWorkers }) => activeWorkers > 0) ?? entries[0];
 }
@@ -119,7 +119,7 @@ function answerOne(x: Exchange, models: readonly ModelEntry[], isUnread: boolean
   return errorOf(x, notFound(notFoundMessage(id ?? "", network)));
 }
 
-/** Returns the part of the path that matches the `*` of the route, decoded. Undefined if it cannot be decoded. */
+/** Returns the part of the path that matches the `*` of the route. Undefined if it cannot be decoded. */
 function restOf({ route, request }: Exchange): string | undefined {
   const before = route.path.split("/").length - 1;
   try {
@@ -129,7 +129,6 @@ function restOf({ route, request }: Exchange): string | undefined {
   }
 }
 
-/** True if the client reads the shape of Anthropic's API. */
 function isAnthropic(x: Exchange): boolean {
   return x.request.headers["anthropic-version"] !== undefined;
 }
@@ -147,7 +146,6 @@ function modelReply(x: Exchange, model: ModelEntry): Reply {
     : { status: 200, headers: json, body: modelJson(model) };
 }
 
-/** Returns the reply to an error in the shape that the client reads. */
 function errorOf(x: Exchange, error: CompletionError): Reply {
   return errorReply({ renderError: isAnthropic(x) ? renderError : renderChatError }, x, error);
 }

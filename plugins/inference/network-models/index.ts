@@ -1,7 +1,4 @@
-/**
- * Surface `network-models`: lets an operator hide models of a network, list additional ones, and set their owner or
- * price (decisions.md section 8). Each request replaces all earlier overrides.
- */
+/** Surface `network-models` (decisions.md section 8). Each request replaces all earlier overrides. */
 import {
   defineSurface,
   refuse,
@@ -39,7 +36,7 @@ const operation: Operation = {
   ],
 };
 
-/** decisions.md section 4. */
+/** decisions.md section 4 */
 const bodyBytes = 1024 * 1024;
 
 export default defineSurface({

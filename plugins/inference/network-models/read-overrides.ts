@@ -1,7 +1,4 @@
-/**
- * Reads the body `{ models: [{ id, enabled, owned_by?, price_coefficient?, price_per_token_nano? }] }`. Its schema is also
- * published in the OpenAPI document.
- */
+/** Reads `{ models: [{ id, enabled, owned_by?, price_coefficient?, price_per_token_nano? }] }`. */
 import { schemaCompiler, type SchemaError } from "sluice-gateway/internal/json-schema";
 import { refuse, type Reply } from "sluice-gateway/plugin";
 import type { ModelOverride } from "sluice-gateway/services";
@@ -84,7 +81,6 @@ export const bodySchema = {
 // Only the first violation is reported, because a large body could have one per model.
 const isBody = schemaCompiler("network models", {})<Body>(bodySchema);
 
-/** `refused`: the reply for an invalid body. */
 export function readOverrides(
   value: unknown,
 ): { readonly models: readonly ModelOverride[] } | { readonly refused: Reply } {

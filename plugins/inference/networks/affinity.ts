@@ -36,7 +36,6 @@ export class Affinity implements Disposable {
   readonly #received: Disposable | undefined;
   readonly #homes = new BoundedMap<string, Home>(maxSessions);
 
-  /** The threads of a process notify each other when a session of `network` moves. */
   constructor(clock: Pick<Clock, "monotonic">, threads?: Threads, network = "") {
     this.#clock = clock;
     this.#threads = threads;

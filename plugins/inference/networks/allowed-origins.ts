@@ -5,7 +5,6 @@
 import type { Log } from "sluice-gateway/plugin";
 import type { ListedWorker, NetworkConfig } from "sluice-gateway/services";
 
-/** Maximum number of log lines per reading of the status document. */
 const maxLines = 10;
 
 export class AllowedOrigins {
@@ -21,7 +20,6 @@ export class AllowedOrigins {
     this.#log = log;
   }
 
-  /** Returns the workers with an allowed origin. The others are logged with their origin. */
   filter(workers: readonly ListedWorker[]): readonly ListedWorker[] {
     const refused = new Set<string>();
     const allowed = workers.filter(({ url }) => {
@@ -42,7 +40,7 @@ export class AllowedOrigins {
   }
 }
 
-/** Returns the origin. A WebSocket has the origin of the HTTP request that opens it. */
+/** A WebSocket has the origin of the HTTP request that opens it. */
 function originOf(url: string): string {
   const { protocol, host } = new URL(url);
   return `${protocol.replace("ws", "http")}//${host}`;

@@ -1,4 +1,3 @@
-/** Metrics and log lines of the calls of one network, by model and worker. */
 import type { Clock, Counter, Family, Histogram, Log, Metrics } from "sluice-gateway/plugin";
 import type {
   AttemptedWorker,
@@ -8,10 +7,7 @@ import type {
 } from "sluice-gateway/services";
 import type { UsageLimit } from "./token-usage.ts";
 
-/**
- * Maximum number of models and of workers that get a separate series. A network chooses these names, so the number is
- * bounded.
- */
+/** Maximum number of separate series. A network chooses the names of models and workers. */
 const maxNames = 200;
 const otherNames = "_other";
 /** Minimum time between two log lines about the same worker. */
@@ -39,12 +35,12 @@ interface ModelHistograms {
   readonly input: Histogram;
   readonly output: Histogram;
   readonly firstToken: Histogram;
-  /** Histograms by the reason why the answer is missing or incomplete. The reason of a complete answer is empty. */
+  /** Histograms by the reason why the answer is missing or incomplete, empty for a complete answer. */
   readonly durations: Map<string, Histogram>;
   readonly labels: Readonly<Record<ModelLabel, string>>;
 }
 
-/** The reason why a call ended without a complete answer: a value of the label `error_type`. */
+/** Values of the label `error_type`. */
 type CallEnd = InferenceFailure | "client_left";
 
 export class CallMetrics {
@@ -114,7 +110,6 @@ export class CallMetrics {
     );
   }
 
-  /** Returns the monotonic time in milliseconds. */
   now(): number {
     return this.#clock.monotonic();
   }
@@ -192,7 +187,7 @@ export class CallMetrics {
   }
 }
 
-/** Returns the series for `name`, creating it if necessary. Names beyond the maximum share one series. */
+/** Names beyond the maximum share one series. */
 function seriesOf<S>(known: Map<string, S>, name: string, make: (label: string) => S): S {
   const label = known.has(name) || known.size < maxNames ? name : otherNames;
   let series = known.get(label);

@@ -1,4 +1,3 @@
-/** The catalogue of all networks, which the service `networks` offers to other plugins. */
 import type {
   ChangedBy,
   ModelEntry,
@@ -10,14 +9,12 @@ import type {
 
 interface CatalogueNetwork extends OpenNetwork {
   readonly name: string;
-  /** Returns the models that the network would list with these overrides instead of the stored ones, by id. */
+  /** Returns the models that the network would list with these overrides instead of the stored ones. */
   entriesWith(overrides: ReadonlyMap<string, ModelOverride>): readonly ModelEntry[];
-  /** True if the status document has been read at least once. */
   readonly hasStatus: boolean;
 }
 
 export interface CatalogueDeps<Open extends CatalogueNetwork = CatalogueNetwork> {
-  /** The open networks, in the order of pipeline.yaml. */
   list: readonly Open[];
   /** Returns false if the overrides could not be written. */
   store(network: string, models: readonly ModelOverride[], by: ChangedBy): Promise<boolean>;

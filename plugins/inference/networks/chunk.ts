@@ -28,12 +28,11 @@ export interface Chunk {
    * nothing must be inserted.
    */
   reasoningAt: number;
-  /** Start of its only text, including the quotes; negative if there is no text or more than one. */
+  /** Start of the only text, including the quotes; negative if there is no text or more than one. */
   textStart: number;
   textEnd: number;
-  /** Number of UTF-8 bytes of all its texts. */
+  /** Number of UTF-8 bytes of all texts. */
   textBytes: number;
-  /** Number of UTF-8 bytes of its reasoning. */
   reasoningBytes: number;
   finishReason: string | undefined;
   /** Start of the usage object; -1 if there is none. */
@@ -51,7 +50,6 @@ const unicodeEscape = 0x75;
 
 /** Value of `reasoningAt` if there is a `reasoning_content`, so that nothing is renamed. */
 const hasReasoningContent = -2;
-/** Value of `textStart` if there is more than one text. */
 const multipleTexts = -2;
 
 export function emptyChunk(): Chunk {
@@ -72,7 +70,7 @@ export function emptyChunk(): Chunk {
   };
 }
 
-/** Reads the chunk in `bytes` from `start` to `end` into `found`. Returns false if it is not a JSON object or hides texts. */
+/** Overwrites `found`. Returns false if the chunk is not a JSON object or hides texts. */
 export function readChunk(bytes: Buffer, start: number, end: number, found: Chunk): boolean {
   resetChoice(found);
   found.usageStart = -1;
@@ -151,8 +149,8 @@ const readDeltaMember = unescaped((bytes, nameStart, nameEnd, start, end, found)
 });
 
 /**
- * The names and arguments of tool calls count as texts: the model has written them. A text in the place of a call counts,
- * too, because the client gets it.
+ * The names and arguments of tool calls count as texts: the model has written them. So does a text in the place of a
+ * call, because the client gets it.
  */
 function readToolCalls(bytes: Buffer, start: number, end: number, found: Chunk): void {
   if (bytes[start] !== openBracket) return;

@@ -1,4 +1,4 @@
-/** Decodes a content coding piece by piece, for workers that encode their answers although they were asked not to. */
+/** Decodes answers of workers that encode them although they were asked not to. */
 import {
   createBrotliDecompress,
   createGunzip,
@@ -7,10 +7,7 @@ import {
 } from "node:zlib";
 import type { Transform } from "node:stream";
 
-/**
- * Receives the decoded data. `onFull` and `onDrain` are backpressure. Exactly one of `onEnd` and `onError` is called,
- * once.
- */
+/** Exactly one of `onEnd` and `onError` is called, once. `onFull` and `onDrain` are backpressure. */
 export interface DecoderSink {
   onData(chunk: Buffer): void;
   onEnd(): void;
@@ -22,10 +19,10 @@ export interface DecoderSink {
 export interface BodyDecoder {
   write(chunk: Buffer): void;
   end(): void;
-  /** Stops the output until `resume`. Data that is written in the meantime fills the buffer. */
+  /** Data that is written until `resume` fills the buffer. */
   pause(): void;
   resume(): void;
-  /** Stops the decoder. The sink is not called any more. */
+  /** The sink is not called any more. */
   close(): void;
 }
 

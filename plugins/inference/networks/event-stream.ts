@@ -3,7 +3,7 @@
  * used; comments and other fields are skipped. Lines end in LF or CRLF.
  */
 
-/** Called with the data of each event. The bytes are borrowed. */
+/** The bytes are borrowed. */
 export interface EventReader {
   event(bytes: Buffer, start: number, end: number): void;
 }
@@ -27,18 +27,16 @@ export class EventStream {
   #start = 0;
   #end = 0;
   readonly #joined = new GrowingBytes();
-  /** Number of data lines of the incomplete event. */
   #lines = 0;
 
-  /** `maxBytes`: maximum size of one event. */
   constructor(reader: EventReader, maxBytes: number) {
     this.#reader = reader;
     this.#maxBytes = maxBytes;
   }
 
   /**
-   * Reads `bytes[start, end)`, which is borrowed, and reports the events that are complete. Returns false if an event
-   * is too long; the stream must not be used afterwards.
+   * Reports the events that are complete. `bytes` are borrowed. Returns false if an event is too long; the stream must
+   * not be used afterwards.
    */
   write(bytes: Buffer, start: number, end: number): boolean {
     let begin = start;
@@ -97,14 +95,13 @@ export class EventStream {
     this.#data = undefined;
   }
 
-  /** Copies the bytes that are needed after this call. */
   #keep(bytes: Buffer, begin: number, end: number): void {
     this.#copyFirst();
     if (begin < end) this.#line.append(bytes, begin, end);
   }
 }
 
-/** Bytes that arrive in pieces. They are joined at once, because each piece of its own would cost about 100 bytes. */
+/** Pieces are joined at once, because each piece of its own would cost about 100 bytes. */
 class GrowingBytes {
   bytes: Buffer = noBytes;
   length = 0;
@@ -120,7 +117,6 @@ class GrowingBytes {
     this.bytes[this.length++] = byte;
   }
 
-  /** Leaves the bytes to the reader that has taken them. */
   release(): void {
     this.bytes = noBytes;
     this.length = 0;
@@ -135,7 +131,6 @@ class GrowingBytes {
   }
 }
 
-/** Returns true if the line is `data` or starts with `data:`. */
 function isData(bytes: Buffer, start: number, end: number): boolean {
   return (
     end - start >= 4 &&

@@ -1,4 +1,3 @@
-/** One HTTP request to one worker, and the answer that is parsed from the response. */
 import type {
   Http1Carrier,
   Http1Client,
@@ -27,14 +26,12 @@ import { maxRefusalBytes, readRefusal, retryAfterSeconds } from "./refusal-body.
  */
 const maxSurplusBytes = 64 * 1024;
 
-/** The client and the parts of the request head of the worker. */
 interface HttpRoute {
   readonly client: Http1Client;
-  /** Path of the API, such as `/v1`. */
   readonly basePath: string;
   /** All header fields except the length and those of the single request. */
   readonly fields: string;
-  /** Names of the fields in `fields`, in lower case. They are not repeated. */
+  /** Names of `fields` in lower case. They are not repeated. */
   readonly fieldNames: ReadonlySet<string>;
 }
 
@@ -49,10 +46,7 @@ interface Refusal {
 export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly worker: AttemptedWorker;
   readonly head: string;
-  /**
-   * A request is not repeated after it was written, because a completion that is computed twice costs the worker
-   * twice.
-   */
+  /** A completion that is computed twice costs the worker twice. */
   readonly retryPolicy = "ifUnwritten";
   readonly answerMs: number;
   readonly #call: AttemptedCall;
@@ -60,11 +54,9 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   readonly #answer: WorkerAnswer;
   #carrier: Http1Carrier | undefined;
   #decoder: BodyDecoder | undefined;
-  /** True after the last notification of the call. */
   #hasEnded = false;
   #surplusBytes = 0;
   #answered = false;
-  /** A refusal whose body is arriving. Undefined if the worker has not refused. */
   #refusal: Refusal | undefined;
 
   constructor(call: AttemptedCall, worker: AttemptedWorker, route: HttpRoute) {
@@ -122,21 +114,17 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   }
 
   /**
-   * Over HTTP, an answer can only be ended by closing the connection, and then no usage is reported. Therefore the
-   * answer is read to its end.
+   * Over HTTP, an answer can only be ended by closing the connection, which yields no usage. So it is read to its end.
    */
   wrapUp(): void {
     this.resume();
   }
 
-  /** Closes the connection. */
   abort(): void {
     if (this.#hasEnded) return;
     this.#end();
     this.#carrier?.abort();
   }
-
-  // Callbacks of the connection.
 
   onStart(carrier: Http1Carrier): void {
     this.#carrier = carrier;
@@ -203,7 +191,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     if (refusal.bytes > maxRefusalBytes) this.#refused(refusal);
   }
 
-  /** The worker has refused the request. The body may be missing or incomplete. */
+  /** The body may be missing or incomplete. */
   #refused({ status, retryAfter, pieces }: Refusal): void {
     const read = readRefusal(Buffer.concat(pieces), this.#call.request.maxTokens);
     const { type, code, contextExceeded } = read;
@@ -233,7 +221,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     carrier?.abort();
   }
 
-  /** Runs a callback of the decoder. An error in it breaks this answer only. */
+  /** An error in a callback of the decoder breaks this answer only. */
   #contain(read: () => void): void {
     runGuarded(read, (error) => {
       this.#call.network.deps.log.error({ err: error }, "an answer could not be read");
@@ -248,7 +236,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
     this.#call.onError(this.worker, failure);
   }
 
-  /** Ends the attempt. The connection may read the rest of the answer without a listener. */
+  /** The connection may read the rest of the answer without a listener. */
   #end(): void {
     this.#hasEnded = true;
     this.worker.load.add(-1);
@@ -258,10 +246,7 @@ export class HttpAttempt implements RunningAttempt, UpstreamExchange {
   }
 }
 
-/**
- * Returns a flat list of name (in lower case), value … as header lines, without the names in `except`. The values have
- * been checked by the code that built the list.
- */
+/** `flat`: names in lower case and values, which have been checked by the code that built the list. */
 function fields(flat: readonly string[] | undefined, except: ReadonlySet<string>): string {
   if (flat === undefined) return "";
   let lines = "";

@@ -1,4 +1,3 @@
-/** Service `networks`: the inference networks of pipeline.yaml, with their workers, models and prices. */
 import { defineService } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 import { kindFaults, type Options } from "./options.ts";

@@ -1,4 +1,3 @@
-/** A model of a network: its entry in the catalogue, and the way to one of its workers. */
 import { randomSampler, chooseBackend, type CandidateSampler } from "sluice-gateway/internal/http";
 import {
   createPrice,
@@ -20,7 +19,6 @@ import type { Worker } from "./worker.ts";
 
 interface ModelDeps {
   readonly id: string;
-  /** The workers that may get requests. */
   readonly workers: readonly Worker[];
   readonly createdAt: number;
   readonly override: ModelOverride | undefined;
@@ -104,7 +102,6 @@ export class Model implements NetworkModel {
     return this.activeWorkers > 1 && this.#network.config.affinity === "session";
   }
 
-  /** Undefined if all have been tried. */
   choose(tried: readonly Worker[], session?: string): Worker | undefined {
     const { workers } = this;
     if (session !== undefined && this.usesSessions) {
@@ -135,10 +132,7 @@ function withPrices({ pricing }: Price, { pricePerTokenNano, classes }: TokenPri
   return createPrice({ ...pricing, pricePerTokenNano, classes });
 }
 
-/**
- * Returns minimum, median and maximum. For an even number of workers, the median is the mean of the two in the middle,
- * rounded half up.
- */
+/** For an even number of workers, the median is the mean of the two in the middle, rounded half up. */
 function bands(coefficients: readonly number[]): CoefficientBands | undefined {
   const sorted = coefficients.toSorted((one, other) => one - other);
   const base = sorted[0];

@@ -1,6 +1,6 @@
 /**
- * Reads answers of the Responses API and of the Messages API from workers that speak them: how they end, their usage, and
- * how much the model has written. Everything else is passed on.
+ * Reads how answers of the Responses API and the Messages API end, their usage, and how much the model has written.
+ * Everything else is passed on.
  */
 import type { TokenUsage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
@@ -10,7 +10,6 @@ import type { ReadWhole, WholeDocument } from "./whole-answer.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The meaning of an event for the call. */
 export interface NativeEvent {
   /**
    * `last`: it has the end of the answer, and is passed on after the charge. `done`: nothing follows. `end`: both.
@@ -22,14 +21,13 @@ export interface NativeEvent {
   readonly finishReason?: string | undefined;
 }
 
-/** Reads the events of one stream in turn. */
 export type ReadEvent = (event: Json) => NativeEvent;
 
 /** The members of answers and events that have text of the model, and those that have such members. */
 const written = new Set("text refusal thinking partial_json arguments input name delta".split(" "));
 const parents = new Set("item part content summary content_block delta".split(" "));
 
-/** Returns the number of UTF-8 bytes that the model has written: texts, and the names and arguments of tool calls. */
+/** Returns the number of UTF-8 bytes of texts, and of the names and arguments of tool calls. */
 export function countWritten(value: unknown): number {
   if (Array.isArray(value)) return value.reduce<number>((sum, one) => sum + countWritten(one), 0);
   if (!isObject(value)) return 0;
@@ -44,13 +42,11 @@ export function countWritten(value: unknown): number {
   return bytes;
 }
 
-/** Returns true for an event of a stream that has a piece of reasoning. */
 export function isReasoning({ type, delta }: Json): boolean {
   const isThought = isObject(delta) && delta["type"] === "thinking_delta";
   return isThought || (typeof type === "string" && type.startsWith("response.reasoning"));
 }
 
-/** Returns the numbers of bytes of an answer. `parts`: its items or blocks. */
 function sizeOf(parts: unknown): Pick<WholeDocument, "writtenBytes" | "reasoningBytes"> {
   const thoughts = (Array.isArray(parts) ? (parts as unknown[]) : []).filter(
     (one) => isObject(one) && (one["type"] === "reasoning" || one["type"] === "thinking"),
@@ -73,7 +69,6 @@ export const readWholeMessage: ReadWhole = (bytes) => {
   return { finishReason, usage: counts, ...sizeOf(content), native: bytes };
 };
 
-/** Reads the answer of `count_tokens`. */
 export const readTokenCount: ReadWhole = (bytes) => {
   const { input_tokens: count } = readChoice(bytes);
   const usage = readUsage({ prompt_tokens: count, completion_tokens: 0 });

@@ -1,6 +1,6 @@
 /**
- * One call of a model. The request is sent to a worker, and to another one if the first fails before its answer has
- * begun. Until then nothing is charged and the reader has received nothing.
+ * One call of a model. If the first worker fails before its answer has begun, the request is sent to another one. Until
+ * then nothing is charged and the reader has received nothing.
  *
  * All callbacks run from a worker's socket, a timer or a microtask. An error in them ends this call only.
  */
@@ -28,20 +28,13 @@ import type { ServingNetwork } from "./serving-network.ts";
 
 /** The first worker and two retries. */
 const maxAttempts = 3;
-/**
- * Time for a worker to report the usage of an answer whose client has disconnected, in milliseconds (decisions.md
- * section 3).
- */
+/** Time for a worker to report the usage of an answer whose client has disconnected (decisions.md section 3). */
 const usageReportMs = 2_000;
 const emptyBody = Buffer.alloc(0);
 /** The last choice of a stream that the gateway ends at its token limit. */
 const capReached = Buffer.from('{"index":0,"delta":{},"finish_reason":"length"}');
-/** Replaces the reader when the client has disconnected. */
 const noReader: AnswerReader = { onChoice() {}, onRead() {}, onEnd() {}, onError() {} };
 
-/**
- * State of a call whose client has disconnected, until the worker has reported its usage or the time limit has passed.
- */
 interface PendingLeave {
   readonly resolve: (result: InferenceResult | undefined) => void;
   readonly timer: Disposable;
@@ -58,7 +51,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   #reader: AnswerReader;
   readonly #tried: NetworkWorker[] = [];
   #attempt: RunningAttempt | undefined;
-  /** The price at the time when the worker was chosen. Prices that are polled later apply to later answers. */
+  /** Prices that are polled after the worker was chosen apply to later answers. */
   #price: Price | undefined;
   /** True after the reader has received something. A failure is then final. */
   #hasBegun = false;
@@ -125,8 +118,6 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     return promise;
   }
 
-  // Callbacks of the attempt.
-
   onChoice(bytes: Buffer, start: number, end: number): void {
     if (this.#hasEnded) return;
     const attempt = this.#attempt;
@@ -178,8 +169,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   }
 
   /**
-   * From now on the request is not retried. The body is released, because a prompt may be long and its answer may take
-   * minutes.
+   * From now on the request is not retried. The body is released: a prompt may be long, and its answer take minutes.
    */
   #begin(): void {
     this.#hasBegun = true;
@@ -251,7 +241,6 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#ended(undefined);
   }
 
-  /** Ends the call of a client that has disconnected. `isOwed`: true if the result is charged. */
   #endLeft(isOwed: boolean): void {
     const leaving = this.#leaving;
     if (leaving === undefined) return;
@@ -262,14 +251,12 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     leaving.resolve(isOwed ? this.#result(leaving.produced) : undefined);
   }
 
-  /** Called when the reader threw in the middle of an answer. The rest is useless to it. */
   #readerBroke(error: unknown): void {
     this.#attempt?.abort();
     this.#logBroken(error);
     this.#fail("broken");
   }
 
-  /** Reports the end of the call to the reader. */
   #notify(run: () => void): void {
     runGuarded(run, (error) => this.#logBroken(error));
   }
@@ -279,7 +266,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.network.callMetrics.log.error(about, "the reader of an answer threw");
   }
 
-  /** Returns the result of the answer. `produced`: what to charge, if not everything that has arrived. */
+  /** `produced`: what to charge, if not everything that has arrived. */
   #result(produced?: PartialAnswer): InferenceResult | undefined {
     const attempt = this.#attempt;
     const price = attempt?.price ?? this.#price;
@@ -299,7 +286,6 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     };
   }
 
-  /** Returns the worker's report, or an estimate if the report is missing or exceeds the limits of the request. */
   #usageOf(
     { reported, worker }: RunningAttempt,
     produced: PartialAnswer,
@@ -320,10 +306,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
   }
 }
 
-/**
- * Returns the failure that every worker would report for this request. Undefined if another worker may answer. Also
- * updates the health of the worker.
- */
+/** Returns the failure that every worker would report, else undefined. Also updates the health of the worker. */
 function finalFailure(
   worker: AttemptedWorker,
   cause: UpstreamFailure,

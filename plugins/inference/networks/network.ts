@@ -1,6 +1,6 @@
 /**
- * One inference network: it polls workers and prices and derives the catalogue of models from them. The values of the
- * last reading are used until the next one.
+ * Polls the workers and prices of one network and derives the catalogue of models from them. The values of the last
+ * reading are used until the next one.
  */
 import { failureCounter } from "sluice-gateway/internal/http";
 import type { Metrics } from "sluice-gateway/plugin";
@@ -102,7 +102,6 @@ export class Network implements ServingNetwork {
     return this.#hasStatus;
   }
 
-  /** The workers that the network lists now. */
   get workers(): Iterable<Worker> {
     return this.#workers.values();
   }
@@ -166,7 +165,7 @@ export class Network implements ServingNetwork {
     this.#list();
   }
 
-  /** Returns the existing worker with this id and its health, unless its address has changed; else a new one. */
+  /** A known worker keeps its health, unless its address has changed. */
   #worker(listed: ListedWorker): Worker {
     const known = this.#workers.get(listed.id);
     if (known !== undefined && known.listed.url === listed.url) {
@@ -234,7 +233,6 @@ function unpricedCounters(network: string, metrics: Metrics): ServingNetwork["un
   };
 }
 
-/** Returns the source of the status: its document, or the list of models of an OpenAI-compatible server. */
 function statusSource(
   config: NetworkConfig,
   kind: NetworkKind | undefined,

@@ -1,4 +1,3 @@
-/** Opens the networks of pipeline.yaml, and reports on them. */
 import { causeOf } from "sluice-gateway/internal/http";
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
 import type { NetworkConfig, NetworkKind, Networks } from "sluice-gateway/services";
@@ -79,7 +78,7 @@ function statusOf(network: Network, isDefault: boolean): BackendStatus {
   };
 }
 
-/** Names only the cause, because everyone may read `/readyz`. The details have the rest. */
+/** Returns only the cause, because everyone may read `/readyz`. The details have the rest. */
 function whyNotReady(network: Network): string {
   if (!network.isPriced) return "no answer with a valid rate was read within its maxAge";
   const out = [...network.workers].find((worker) => worker.isEjected)?.ejection.cause;

@@ -1,7 +1,4 @@
-/**
- * The transport to workers with OpenAI's API over HTTP. Workers at the same origin share one client, which opens as many
- * connections as there are requests.
- */
+/** Workers at the same origin share one client, which opens as many connections as there are requests. */
 import { Http1Client, sendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
 import type {
@@ -15,13 +12,9 @@ import type {
 import { HttpAttempt } from "./http-attempt.ts";
 import { baseOf, requestFields } from "./request-head.ts";
 
-/** Time limit of the probe of an ejected worker. */
 const probeMs = 2_000;
 
-/**
- * Time after which an idle connection is closed. Most models are served by uvicorn, which closes an idle connection after
- * 5 s, so this time is shorter.
- */
+/** Most models are served by uvicorn, which closes an idle connection after 5 s, so this time is shorter. */
 const unusedMs = 4_000;
 
 interface TransportDeps {
@@ -31,18 +24,15 @@ interface TransportDeps {
 
 interface SharedClient {
   readonly client: Http1Client;
-  /** Number of routes that use the client. */
   routes: number;
 }
 
 export class OpenaiTransport implements Transport {
   readonly #config: NetworkConfig;
   readonly #deps: TransportDeps;
-  /** The clients by origin. */
   readonly #clients = new Map<string, SharedClient>();
   /** Clients without routes that still have answers to receive. */
   readonly #closing = new Set<Promise<void>>();
-  /** The header lines that every request to a worker has, and their names. */
   readonly #lines: string;
   readonly #fieldNames: ReadonlySet<string>;
 
@@ -135,13 +125,9 @@ function isUnauthorized(status: number | undefined): boolean {
 }
 
 interface RouteDeps {
-  /** Shared with other workers at the same origin. */
   readonly client: Http1Client;
-  /** Path of the API, such as `/v1`. */
   readonly basePath: string;
-  /** All header fields except the length and those of the single request. */
   readonly fields: string;
-  /** Names of the fields in `fields`, in lower case. */
   readonly fieldNames: ReadonlySet<string>;
   readonly probe: WorkerRoute["probe"];
   readonly onClose: () => void;

@@ -1,4 +1,3 @@
-/** The options of the service `networks`: the sections `networks` and `rate` of pipeline.yaml. */
 import type { SectionFault } from "sluice-gateway/plugin";
 import {
   readTokenPrices,
@@ -21,7 +20,7 @@ type Rate =
       readonly maxAge: string;
     };
 
-/** An entry of the section after validation, with defaults. Undefined members could not be read. */
+/** An entry after validation, with defaults. Undefined members could not be read. */
 interface Entry {
   readonly kind?: string;
   readonly url?: string;
@@ -44,7 +43,6 @@ interface Entry {
 
 export interface Options {
   readonly networks: Readonly<Record<string, Entry | null>>;
-  /** The rate of networks that have none of their own. */
   readonly rate?: Rate;
 }
 
@@ -53,7 +51,6 @@ const oneDay = 86_400_000;
 /** The prices if those of the file could not be read; that fault has already been reported. */
 const free: TokenPrices = { pricePerTokenNano: "0" };
 
-/** Returns the networks that have a url, in the order of the file. */
 export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
   return Object.entries(networks).flatMap(([name, network]) => {
     if (network?.url === undefined) return [];
@@ -84,9 +81,7 @@ export function networkConfigs({ networks, rate }: Options): NetworkConfig[] {
   });
 }
 
-/**
- * Returns undefined if there is no rate, or if a part of it could not be read; that fault has already been reported.
- */
+/** Returns undefined without a rate, or if a part of it could not be read; that fault has already been reported. */
 function rateConfig(rate: Rate | undefined): RateConfig | undefined {
   if (rate === undefined) return undefined;
   if (typeof rate === "string") {

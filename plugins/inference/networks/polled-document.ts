@@ -1,6 +1,4 @@
-/**
- * A JSON document that is polled: prices, workers, rates. The last valid value is used until a newer one has been read.
- */
+/** A JSON document that is polled. The last valid value is used until a newer one has been read. */
 import { sendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Counter, Gauge, Log, Metrics } from "sluice-gateway/plugin";
 import { errorCode, parseJson } from "sluice-gateway/internal/toolkit";
@@ -10,15 +8,11 @@ export interface DocumentOptions<T> {
   readonly name: string;
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Interval between two readings in milliseconds. */
   readonly everyMs: number;
-  /** Undefined if the document is not valid. */
   read(value: unknown): T | undefined;
-  /** Returns the reason why `read` rejected a document, for the log. */
   readonly problemOf?: (value: unknown) => string;
-  /** Called after each successful reading. */
   readonly changed: (value: T) => void;
-  /** Called after each reading that failed. `reason`: such as `status 401` or `ECONNREFUSED`. */
+  /** `reason`: such as `status 401` or `ECONNREFUSED`. */
   readonly failed?: (reason: string) => void;
   readonly clock: Clock;
   readonly log: Log;
@@ -43,7 +37,6 @@ type Fetched =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly reason: string };
 
-/** A polled document of another server. `close` stops the polling. */
 export class PolledDocument<T> {
   /** Resolves after the first reading, successful or not. */
   readonly firstReading: Promise<void>;
@@ -76,7 +69,6 @@ export class PolledDocument<T> {
     this.firstReading = this.#poll();
   }
 
-  /** Stops the polling. A current reading is ignored. */
   close(): void {
     this.#closed = true;
     this.#reading.abort();
@@ -154,7 +146,6 @@ export class PolledDocument<T> {
     }
   }
 
-  /** Returns the body, or a text with the reason why there is none. */
   async #bytes(signal: AbortSignal): Promise<Buffer | string> {
     const { url, headers } = this.#options;
     const { statusCode, body, dump } = await sendRequest(url, {

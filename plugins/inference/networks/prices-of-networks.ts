@@ -1,11 +1,9 @@
-/** The prices in the sections `networks` and `rate`, which must be equal on all gateways that share credit. */
-
 interface Entry {
   readonly price_per_token_nano?: unknown;
   readonly rate?: unknown;
 }
 
-/** URLs may differ, because each gateway may reach a network through another address. */
+/** Prices must be equal on all gateways that share credit. URLs may differ: a network can have several addresses. */
 export function pricesOfNetworks({
   networks,
   rate,

@@ -1,4 +1,3 @@
-/** Finds settings of the section `networks` that are not suitable for production. */
 import { plaintextProblems, type ProductionProblem } from "sluice-gateway/internal/module";
 
 interface Entry {

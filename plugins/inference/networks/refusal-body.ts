@@ -7,7 +7,6 @@ import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
 /** Maximum number of bytes that are read. Bodies of refusals are short, and a worker may be hostile. */
 export const maxRefusalBytes = 16 * 1024;
-/** Maximum number of characters of a message in which numbers are searched. */
 const maxMessageChars = 1_000;
 const identifier = /^[A-Za-z0-9_.-]{1,64}$/;
 
@@ -17,7 +16,6 @@ export interface RefusalBody {
   readonly contextExceeded?: ContextExceeded | undefined;
 }
 
-/** `maxTokens`: the token limit of the request. Returns an empty object for a body without a known form. */
 export function readRefusal(body: Buffer, maxTokens: number | undefined): RefusalBody {
   const document = parseOrUndefined(body.toString("utf8"));
   if (!isObject(document)) return {};
@@ -38,7 +36,7 @@ export function readRefusal(body: Buffer, maxTokens: number | undefined): Refusa
   };
 }
 
-/** The form of the message by which vLLM, SGLang, TGI and OpenAI name the limit. */
+/** The message by which vLLM, SGLang, TGI and OpenAI name the limit. */
 const limitPattern =
   /(?:context (?:length|size|window)|model length|must be <=)[^0-9]{0,40}([0-9]{1,10})/i;
 
@@ -65,7 +63,7 @@ function identifierOf(value: unknown): string | undefined {
   return typeof value === "string" && identifier.test(value) ? value : undefined;
 }
 
-/** Returns the seconds of a `Retry-After` field, from 1 to 300. Undefined for other forms than a number. */
+/** Returns seconds from 1 to 300. Undefined for other forms than a number. */
 export function retryAfterSeconds(text: string | undefined): number | undefined {
   if (text === undefined || !/^[0-9]{1,9}$/.test(text)) return undefined;
   return Math.min(300, Math.max(1, Number(text)));

@@ -1,6 +1,4 @@
-/** The parts of the head that all requests to the workers of a network share. */
-
-/** Returns the base URL without slashes or `/v1` at its end, because both forms are in use. */
+/** Removes slashes and `/v1` at the end of the base URL, because both forms are in use. */
 export function baseOf(url: string): string {
   const { origin, pathname } = new URL(url);
   return origin + pathname.replace(/\/+$/, "").replace(/\/v1$/, "");
@@ -9,10 +7,7 @@ export function baseOf(url: string): string {
 /** Fields that the configuration cannot set: the gateway decides how a message is framed and where it is sent. */
 const ownFields = ["host", "content-length", "transfer-encoding", "connection"];
 
-/**
- * Returns all fields except host and length, by their names in lower case. `configured`: fields that replace the
- * defaults.
- */
+/** Returns all fields except host and length, by their names in lower case. `configured` replaces the defaults. */
 export function requestFields(
   configured: Readonly<Record<string, string>>,
 ): ReadonlyMap<string, string> {

@@ -1,22 +1,18 @@
-/** The limits of a request for its worker: the usage that it may report, and the size of its stream. */
 import type { InferenceRequest, PartialAnswer } from "sluice-gateway/services";
 import type { UsageLimit } from "./token-usage.ts";
 
-/** Number of tokens that a chat template may add to the messages, for example with the system prompt of a model. */
+/** Number of tokens that a chat template may add, for example with the system prompt of a model. */
 const templateTokens = 16_384;
 /** Maximum average number of bytes per token. No text exceeds it, even with runs of spaces. */
 const bytesPerToken = 64;
 /**
- * Number of choices or events per chunk with content, to allow for those without content: the role, the finish reason, a
- * token that is not shown. In the Responses API, six events belong to an item of one chunk.
+ * Number of choices or events per chunk with content, to allow for those without content: the role, the finish reason,
+ * a token that is not shown. In the Responses API, six events belong to an item of one chunk.
  */
 const choicesPerChunk = 8;
 
 export interface RequestLimits extends UsageLimit {
-  /**
-   * Maximum number of chunks with content, bytes of text and choices of a stream. A stream that exceeds one of them is
-   * ended.
-   */
+  /** Maximum number of chunks with content, bytes of text and choices. A stream that exceeds one of them is ended. */
   readonly chunks: number;
   readonly bytes: number;
   readonly choices: number;

@@ -1,4 +1,3 @@
-/** The schemas of the sections `networks` and `rate`. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import type { Passable } from "sluice-gateway/services";
 import { integerSchema } from "sluice-gateway/internal/toolkit";
@@ -46,7 +45,7 @@ export const rateSchema: JsonSchema = {
   },
 };
 
-/** One inference network: decisions.md section 8. A network without a `url` is disabled. */
+/** decisions.md section 8 */
 const networkSchema: JsonSchema = {
   type: "object",
   description: "One inference network.",

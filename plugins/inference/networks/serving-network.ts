@@ -1,4 +1,3 @@
-/** The interface of an open network for its models and calls. */
 import type {
   Clock,
   Counter,
@@ -19,9 +18,9 @@ export interface NetworkDeps {
   readonly storage: () => PluginStorage;
   /** The threads that serve, which share the load of workers and the homes of sessions. Undefined if there is one. */
   readonly threads?: Threads | undefined;
-  /** Returns the operator's overrides of the network's catalogue: the same map until they change. */
+  /** The map stays the same until an override changes. */
   readonly overrides: (network: string) => ReadonlyMap<string, ModelOverride>;
-  /** The kind of the network. Undefined for OpenAI's API. */
+  /** Undefined for OpenAI's API. */
   readonly kind?: NetworkKind | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The status of a network: its status document `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url?
- * }] }`, or the models that an OpenAI-compatible server lists (decisions.md section 8).
+ * The status document of a network, `{ price_per_token_nano, workers: [{ id, model, coefficient, state, url? }] }`, or
+ * the models that an OpenAI-compatible server lists (decisions.md section 8).
  */
 import type {
   ListedWorker,
@@ -11,10 +11,7 @@ import type {
 import { readTokenPrices } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 
-/**
- * Maximum price that is accepted: one native token per token of text. Reservations at a much higher price could not be
- * computed exactly.
- */
+/** Maximum price: one native token per token of text. Much higher reservations could not be computed exactly. */
 const maxPriceNano = 1_000_000_000;
 const maxWorkers = 10_000;
 const maxIdChars = 256;
@@ -22,8 +19,7 @@ const maxIdChars = 256;
 const maxCoefficient = 1_000_000;
 
 /**
- * Reads a status document. Undefined if it is not valid; `statusProblem` returns the reason. A malformed worker entry
- * is skipped. `protocols`: the allowed URL schemes of workers.
+ * Undefined if the document is not valid. A malformed worker entry is skipped. `protocols`: the allowed URL schemes.
  */
 export function readStatus(
   value: unknown,
@@ -41,22 +37,18 @@ export function readStatus(
   return { prices, workers: [...listed.values()] };
 }
 
-/**
- * Returns the reason why a document is not a status document, for the log. The text contains no part of the document.
- */
+/** Returns the reason why `readStatus` refused a document, without any part of it, for the log. */
 export function statusProblem(value: unknown): string {
   if (!isObject(value)) return "it is not a JSON object";
   if (!Array.isArray(value["workers"])) return "it has no list of workers";
   return `price_per_token_nano is not a decimal from 0 to ${maxPriceNano}, or an object with such prices`;
 }
 
-/** Reads the prices of a network or a model. Undefined if they are not valid or too high. */
 export function readPrices(value: unknown): TokenPrices | undefined {
   const prices = readTokenPrices(value);
   return Number(prices?.pricePerTokenNano) <= maxPriceNano ? prices : undefined;
 }
 
-/** The URL schemes of workers with OpenAI's API. */
 const httpProtocols: readonly string[] = ["http:", "https:"];
 
 function readWorker(value: unknown, allowed: readonly string[]): ListedWorker | undefined {

@@ -1,6 +1,4 @@
-/**
- * The price of one native token in USD: fixed, or read from a JSON document by a JSON pointer (decisions.md section 8).
- */
+/** The price of one native token in USD (decisions.md section 8). */
 import { createHash } from "node:crypto";
 import type { Clock, Gauge, Log, Metrics, PluginStorage } from "sluice-gateway/plugin";
 import type { RateConfig } from "sluice-gateway/services";
@@ -18,7 +16,6 @@ export interface TokenRate {
 }
 
 interface TokenRateDeps {
-  /** Name of the network, for the metrics. */
   readonly name: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -36,7 +33,7 @@ export function openTokenRate(config: RateConfig | undefined, deps: TokenRateDep
 /** The value is stored again after this time, so that a restart knows how old it is. */
 const storeEveryMs = 600_000;
 
-/** A value, and the time at which it was read (milliseconds since 1970). */
+/** `at`: milliseconds since 1970. */
 interface Reading {
   readonly usd: string;
   readonly at: number;
@@ -48,7 +45,7 @@ class PolledRate implements TokenRate {
   readonly #deps: TokenRateDeps;
   readonly #document: PolledDocument<string>;
   readonly #known: Gauge;
-  /** Key of the last value in the storage. The address may contain secrets and be long. */
+  /** Key in the storage: a hash, because the address may contain secrets and be long. */
   readonly #key: string;
   #last: Reading | undefined;
   #stored: Reading | undefined;
@@ -99,7 +96,6 @@ class PolledRate implements TokenRate {
     this.#document.close();
   }
 
-  /** Runs after each reading. */
   #show(): void {
     const { isKnown } = this;
     this.#known.set(isKnown ? 1 : 0);
@@ -141,7 +137,6 @@ function keyOf({ url, pointer }: { readonly url: string; readonly pointer: strin
   return `rate ${createHash("sha256").update(`${url}#${pointer}`).digest("hex")}`;
 }
 
-/** Returns undefined if the text is not a reading. */
 function readingOf(text: string): Reading | undefined {
   if (text === "") return undefined;
   const value = parseJson(text);
@@ -150,10 +145,9 @@ function readingOf(text: string): Reading | undefined {
   return usd === undefined ? undefined : { usd, at: value["at"] };
 }
 
-/** Maximum rate that is accepted, in USD for one native token. */
 const maxUsd = 1_000_000_000;
 
-/** Rejects 0, which sources report if they have no price. The last value is more accurate in that case. */
+/** 0 is rejected: sources report it if they have no price, and the last value is more accurate then. */
 function positiveDecimal(value: unknown): string | undefined {
   const text = decimalText(value);
   if (text === undefined || !/[1-9]/.test(text)) return undefined;

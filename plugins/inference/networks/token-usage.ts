@@ -1,11 +1,10 @@
 /**
- * The tokens of an answer: as reported by the worker if the report is plausible, else estimated (decisions.md section
- * 3).
+ * The tokens of an answer: those of the worker's report if it is plausible, else estimates (decisions.md section 3).
  */
 import type { PartialAnswer, TokenUsage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 
-/** Maximum number of tokens that a correct worker can report for a request. */
+/** The maximum that a correct worker can report for a request. */
 export interface UsageLimit {
   readonly promptTokens: number;
   readonly completionTokens: number;
@@ -15,8 +14,8 @@ export interface UsageLimit {
 const maxTokens = 1e9;
 
 /**
- * Reads the report of a worker. Undefined if it is not valid: a count is missing, negative, fractional or too high.
- * `total_tokens` is not read, because prompt and completion are used.
+ * Undefined if a count is missing, negative, fractional or too high. `total_tokens` is not read, because prompt and
+ * completion are used.
  */
 export function readUsage(value: unknown): TokenUsage | undefined {
   if (!isObject(value)) return undefined;
@@ -32,9 +31,8 @@ export function readUsage(value: unknown): TokenUsage | undefined {
 }
 
 /**
- * Returns the usage of a report, or undefined if the report exceeds the limits of the request. A part of the tokens that
- * is larger than its whole is unknown if all tokens have one price. If classes of tokens have prices (`hasClasses`), it
- * makes the whole report implausible.
+ * Undefined if the report exceeds the limits of the request. A part that is larger than its whole is unknown if all
+ * tokens have one price. If classes of tokens have prices (`hasClasses`), it makes the whole report implausible.
  */
 export function believedUsage(
   reported: TokenUsage,
@@ -56,8 +54,8 @@ export function believedUsage(
 }
 
 /**
- * Estimates the tokens if there is no plausible report: one token per four bytes, and at least one token per chunk. The
- * completion never exceeds the limit of the request. Reasoning is only estimated if it has a price of its own.
+ * Estimates one token per four bytes, and at least one token per chunk. The completion never exceeds the limit of the
+ * request. Reasoning is only estimated if it has a price of its own.
  */
 export function estimateUsage(
   promptBytes: number,
@@ -85,7 +83,6 @@ function detail(details: unknown, name: string): number | undefined {
   return isCount(count) ? count : undefined;
 }
 
-/** Returns true if the value is a number of tokens that can be read. */
 export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= maxTokens;
 }

@@ -1,7 +1,4 @@
-/**
- * An answer in one JSON document. Anything else (garbage, an error, an answer that is too large) is reported with
- * `onError`.
- */
+/** An answer in one JSON document. Garbage, an error or an answer that is too large is reported with `onError`. */
 import type { PartialAnswer, TokenUsage, ToolCall, WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { readChoice } from "../read-json.ts";
@@ -10,18 +7,16 @@ import type { AnswerSink, WorkerAnswer } from "./worker-answer.ts";
 
 export interface WholeDocument {
   readonly finishReason: string;
-  /** The worker's usage report. Undefined if it has none, or none that is valid. */
+  /** Undefined if the report is missing or not valid. */
   readonly usage: TokenUsage | undefined;
-  /** Number of UTF-8 bytes that the model has written. */
+  /** Number of UTF-8 bytes. */
   readonly writtenBytes: number;
-  /** The same number for reasoning alone. Default: 0. */
+  /** The part of `writtenBytes` that is reasoning. Default: 0. */
   readonly reasoningBytes?: number;
-  /** The answer of an API other than chat completions, as the worker wrote it. */
   readonly native?: Buffer;
   readonly message?: WholeMessage;
 }
 
-/** Returns undefined if the bytes are not an answer. */
 export type ReadWhole = (bytes: Buffer) => WholeDocument | undefined;
 
 /** Maximum size of an answer whose request has no other limit. */
@@ -29,7 +24,6 @@ const maxWholeBytes = 16 * 1024 * 1024;
 
 const nothing: PartialAnswer = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
 
-/** Buffers an answer until it is complete. */
 export class WholeAnswer implements WorkerAnswer {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
@@ -96,7 +90,6 @@ function readMessage({
   };
 }
 
-/** Returns undefined if one of the calls is malformed. */
 function readToolCalls(value: unknown): ToolCall[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const calls: ToolCall[] = [];
@@ -111,7 +104,6 @@ function readToolCalls(value: unknown): ToolCall[] | undefined {
   return calls;
 }
 
-/** Returns the size of everything that the model has written. */
 function sizeOf({
   content,
   reasoningContent = "",

@@ -1,7 +1,4 @@
-/**
- * Parses an answer that arrives as server-sent events. Anything else (garbage, an error, an answer that ends too early)
- * is reported with `onError`.
- */
+/** Answers as server-sent events. Garbage, an error or an answer that ends too early is reported with `onError`. */
 import { skipValue } from "sluice-gateway/internal/http";
 import type { PartialAnswer, TokenUsage, WholeMessage } from "sluice-gateway/services";
 import { readChoice } from "../read-json.ts";
@@ -10,9 +7,9 @@ import { emptyChunk, readChunk, textBytes, type Chunk } from "./chunk.ts";
 import { ChunkTemplate } from "./chunk-template.ts";
 import { readUsage } from "./token-usage.ts";
 
-/** Receives the parsed answer. Nothing is called after `onEnd` or `onError`. */
+/** Nothing is called after `onEnd` or `onError`. */
 export interface AnswerSink {
-  /** A choice in borrowed bytes. */
+  /** The bytes are borrowed. */
   onChoice(bytes: Buffer, start: number, end: number): void;
   /** `native`: as in `AnswerReader`. */
   onEnd(message: WholeMessage | undefined, native?: Buffer): void;
@@ -20,11 +17,9 @@ export interface AnswerSink {
 }
 
 export interface WorkerAnswer {
-  /** Parses a borrowed piece of the body. */
+  /** The bytes are borrowed. */
   write(bytes: Buffer, start: number, end: number): void;
-  /** Reports that the body has ended. */
   end(): void;
-  /** The worker's usage report. Undefined while it has not sent a valid one. */
   readonly reported: TokenUsage | undefined;
   readonly produced: PartialAnswer;
   readonly finishReason: string | undefined;
@@ -32,11 +27,11 @@ export interface WorkerAnswer {
 
 const maxEventBytes = 1024 * 1024;
 
-/** The chunk that was read last. All answers share it, because chunks are read one at a time. */
+/** All answers share it, because chunks are read one at a time. */
 const scratchChunk = emptyChunk();
 const reasoningSuffix = Buffer.from("_content");
 
-/** An answer as server-sent events: `data: <chunk>` … `data: [DONE]`. */
+/** Parses `data: <chunk>` … `data: [DONE]`. */
 export class StreamedAnswer implements WorkerAnswer, EventReader {
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
@@ -106,7 +101,6 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
     this.reported = readUsage(readChoice(bytes, start, end)) ?? this.reported;
   }
 
-  /** `native`: as in `AnswerReader`. */
   protected complete(native?: Buffer): void {
     if (this.hasEnded) return;
     this.hasEnded = true;
@@ -120,19 +114,17 @@ export class StreamedAnswer implements WorkerAnswer, EventReader {
   }
 }
 
-/** Returns true if the chunk has a text and nothing else that matters. */
 function isPlain({ textStart, finishReason, usageStart, reasoningAt }: Chunk): boolean {
   return textStart >= 0 && finishReason === undefined && usageStart === -1 && reasoningAt < 0;
 }
 
-/** Returns true for `[DONE]`, with or without surrounding space. */
 export function isDone(bytes: Buffer, start: number, end: number): boolean {
   return end - start < 16 && bytes.toString("latin1", start, end).trim() === "[DONE]";
 }
 
 /**
- * Replaces the control characters of a choice by spaces, because they would end a line of the event that forwards it.
- * Returns false if one is inside a string, which is not valid JSON.
+ * Replaces control characters by spaces, because they would end a line of the event that forwards the choice. Returns
+ * false if one is inside a string, which is not valid JSON.
  */
 function putOnOneLine(bytes: Buffer, start: number, end: number): boolean {
   let at = start;

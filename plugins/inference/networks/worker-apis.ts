@@ -1,4 +1,3 @@
-/** The APIs of workers that a request can name: their paths, and how their answers are read. */
 import {
   malformed,
   openBracket,
@@ -24,7 +23,6 @@ import { readChatCompletion, WholeAnswer, type ReadWhole } from "./whole-answer.
 import { StreamedAnswer, type AnswerSink, type WorkerAnswer, isDone } from "./worker-answer.ts";
 
 const noBytes = Buffer.alloc(0);
-/** Maximum size of the JSON of a usage report. */
 const maxUsageBytes = 4096;
 
 interface Found {
@@ -45,10 +43,7 @@ const readMember: ReadMember<Found> = (bytes, nameStart, nameEnd, start, end, fo
   }
 };
 
-/**
- * Reads an answer of `/v1/embeddings`. Only its structure is checked: `data` can have megabytes of numbers, which nothing
- * here needs as values.
- */
+/** Checks only the structure: `data` can have megabytes of numbers, which nothing here needs as values. */
 const readEmbeddings: ReadWhole = (bytes) => {
   const found: Found = { dataStart: malformed, dataEnd: 0, usage: undefined, isError: false };
   const start = skipSpace(bytes, 0, bytes.length);
@@ -79,12 +74,10 @@ const apis: Readonly<Record<WorkerApi | "chat", ApiOfWorkers>> = {
   count_tokens: { path: "/messages/count_tokens", readWhole: readTokenCount },
 };
 
-/** Returns the path of an API below `/v1`. */
 export function pathOf(api: WorkerApi | undefined): string {
   return apis[api ?? "chat"].path;
 }
 
-/** Returns the object that parses the answer to a request. */
 export function createAnswer(
   { api, streamed, maxAnswerBytes }: InferenceRequest,
   sink: AnswerSink,
@@ -94,13 +87,9 @@ export function createAnswer(
   return events === undefined ? new StreamedAnswer(sink) : new NativeStream(sink, events());
 }
 
-/**
- * A stream in an API that a worker speaks natively. Its events are passed on, except the last ones: they are reported
- * when the answer is complete.
- */
+/** The last events are not passed on but reported when the answer is complete. */
 class NativeStream extends StreamedAnswer {
   readonly #read: ReadEvent;
-  /** The event with the end of the answer. */
   #last: Buffer | undefined;
   /** Number of bytes that the model has written in the items that are done. */
   #doneBytes = 0;

@@ -1,15 +1,14 @@
-/** The numbers of requests in flight at the workers of a network, of all threads of the process. */
+/** Requests in flight at the workers of a network, of all threads of the process. */
 import { hash } from "node:crypto";
 import type { Threads } from "sluice-gateway/plugin";
 
-/** Number of workers whose requests the threads count together. A network can list others all the time. */
+/** Maximum number of workers whose requests the threads count together. A network can list others all the time. */
 const maxRows = 4_096;
-/** Number of rows in which the row of a worker is searched. */
 const maxProbes = 64;
 
 export class WorkerLoads implements Disposable {
   readonly #threads: Pick<Threads, "index" | "slots"> | undefined;
-  /** Which worker a row belongs to: a digest of its id. 0 if the row is free. */
+  /** A digest of the id of the row's worker. 0 if the row is free. */
   readonly #rows: BigInt64Array;
   /** Each row has a number for each thread. */
   readonly #numbers: Int32Array;
@@ -28,7 +27,7 @@ export class WorkerLoads implements Disposable {
     if (threads?.index === 0) this.#ended = threads.onEnded((index) => this.#release(index));
   }
 
-  /** Returns the load of the worker with this id. If no row is free, each thread counts alone. */
+  /** If no row is free, each thread counts alone. */
   of(workerId: string): WorkerLoad {
     const row = this.#rowOf(workerId);
     if (row === undefined || this.#threads === undefined) return new WorkerLoad(new Int32Array(1));
@@ -60,9 +59,7 @@ export class WorkerLoads implements Disposable {
   }
 }
 
-/** The number of requests in flight at one worker. */
 export class WorkerLoad {
-  /** The numbers of the threads, by their indexes. */
   readonly #inFlight: Int32Array;
   readonly #own: number;
 

@@ -1,4 +1,3 @@
-/** A worker of a network, its health and its load. */
 import { Ejection, type Backend, type EjectionPolicy } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import type { ListedWorker, NetworkWorker, WorkerRoute } from "sluice-gateway/services";
@@ -21,7 +20,6 @@ export interface WorkerDeps {
 
 export class Worker implements NetworkWorker, Backend {
   readonly id: string;
-  /** The current entry of the worker in its network. */
   listed: ListedWorker;
   readonly route: WorkerRoute;
   readonly load: WorkerLoad;
@@ -29,7 +27,6 @@ export class Worker implements NetworkWorker, Backend {
   readonly #ejection: Ejection;
   #closed = false;
 
-  /** `route`: the route to the worker, which `close` closes. */
   constructor(listed: ListedWorker, route: WorkerRoute, deps: WorkerDeps) {
     this.id = listed.id;
     this.listed = listed;
@@ -47,17 +44,15 @@ export class Worker implements NetworkWorker, Backend {
     return this.#ejection.isEjected;
   }
 
-  /** Called when the worker has answered a request completely. */
   succeeded(): void {
     if (this.#ejection.succeeded()) this.#deps.onEjectionChange(this);
   }
 
-  /** The reason for which the worker is ejected, and the time of the next probe. */
   get ejection(): Pick<Ejection, "cause" | "absence"> {
     return this.#ejection;
   }
 
-  /** Called when a request has failed. A missing connection cannot be the fault of the request. */
+  /** A missing connection cannot be the fault of the request. */
   failed(failure: UpstreamFailure): void {
     if (this.#closed || !this.#ejection.failed(isUnreachable(failure))) return;
     this.#ejection.eject(failure);
@@ -68,7 +63,6 @@ export class Worker implements NetworkWorker, Backend {
     return this.listed.state !== "draining" && this.route.admitted;
   }
 
-  /** Closes the route and stops the probes. */
   close(): void {
     this.#closed = true;
     this.#ejection.close();
@@ -83,7 +77,6 @@ export class Worker implements NetworkWorker, Backend {
   }
 }
 
-/** Returns true if no connection was made. */
 export function isUnreachable({ kind }: UpstreamFailure): boolean {
   return kind === "refused" || kind === "connectTimeout" || kind === "saturated";
 }

@@ -1,7 +1,4 @@
-/**
- * Surface `responses`: OpenAI's Responses API without state. A worker of the inference networks answers the requests as
- * chat completions, and the tokens that it counts are charged (decisions.md section 15).
- */
+/** Surface `responses`: OpenAI's Responses API without state, as chat completions (decisions.md section 15). */
 import { defineSurface } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { completionSurface } from "../completions/answer.ts";
@@ -35,7 +32,6 @@ const native: NativeApi = {
   },
 };
 
-/** Returns the objects of a list with certain types. */
 function ofTypes(list: unknown, isWanted: (type: unknown) => boolean): readonly unknown[] {
   return (Array.isArray(list) ? list : []).filter((one) => isObject(one) && isWanted(one["type"]));
 }

@@ -1,4 +1,3 @@
-/** Translates the instructions and the items of a request into messages of chat completions. */
 import { isAbsent } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";
@@ -11,7 +10,7 @@ import {
 } from "../completions/conversation.ts";
 import type { Part } from "../completions/messages.ts";
 
-/** Members of the items that have a meaning here, or that have none for the model. */
+/** Members of items that have a meaning here, or that have none for the model. */
 const knownMembers: ReadonlyMap<unknown, readonly string[]> = new Map([
   ["message", ["role", "content"]],
   ["reasoning", ["content", "encrypted_content", "summary"]],
@@ -27,7 +26,7 @@ const textTypes: readonly unknown[] = "input_text output_text reasoning_text tex
 const noItems =
   "the gateway stores no items; send the item itself (some clients need the option `store: false` for that)";
 
-/** Reads the input of one request. Its methods throw `InvalidRequest`. */
+/** Reads the input of one request. The methods throw `InvalidRequest`. */
 export class InputReader {
   readonly #reading: Reading;
   readonly #conversation = new Conversation();
@@ -36,7 +35,6 @@ export class InputReader {
     this.#reading = reading;
   }
 
-  /** Returns the messages for the worker. */
   read(instructions: string | undefined, input: unknown): readonly Json[] {
     if (instructions !== undefined) this.#conversation.addSystem([textPart(instructions)]);
     if (typeof input === "string") this.#conversation.add("user", [textPart(input)]);
@@ -102,13 +100,12 @@ export class InputReader {
     this.#conversation.addResult(parts, check.name(id, `${path}.call_id`));
   }
 
-  /** The message of the assistant's turn: all its reasoning, texts and calls belong to one message. */
+  /** All reasoning, texts and calls of a turn belong to one message. */
   get #assistant(): ReturnType<Conversation["add"]> {
     const { last } = this.#conversation;
     return last?.role === "assistant" ? last : this.#conversation.add("assistant");
   }
 
-  /** Returns one text if there are no images. */
   #parts(value: unknown, path: string, allowed: "texts" | "images"): Part[] {
     if (typeof value === "string") return [textPart(value)];
     const parts = check.list(value, path).map((one, index) => {

@@ -1,4 +1,3 @@
-/** Items of a response: each writes its events while it is open. */
 import { readObject } from "../read-json.ts";
 import type { ReasoningSeal } from "../completions/sealed-reasoning.ts";
 import type { EventWriter } from "./event-writer.ts";
@@ -18,7 +17,6 @@ export type ItemType = keyof typeof types;
 interface ItemOptions {
   readonly type: ItemType;
   readonly id: string;
-  /** The position in the output. */
   readonly index: number;
   readonly call?: { readonly call_id: string; readonly name: string } | undefined;
   readonly seal?: ReasoningSeal | undefined;
@@ -33,7 +31,6 @@ export function isItemType(type: unknown): type is ItemType {
 export class Item {
   readonly #events: EventWriter;
   readonly #options: ItemOptions;
-  /** The beginning of the members of its events, as JSON. */
   readonly #place: string;
   #text: string;
   /** Kept for an answer in one piece only, because they are much larger than the text. */
@@ -112,10 +109,7 @@ export class Item {
   }
 }
 
-/**
- * Returns the input in the arguments of a call. Some models write the input itself instead of JSON. An unfinished input
- * is empty, because a client could run it.
- */
+/** Some models write the input itself instead of JSON. An unfinished input is empty, because a client could run it. */
 function customInput(text: string, status: ItemStatus): string {
   const input = readObject(text)?.["input"];
   if (typeof input === "string") return input;

@@ -1,6 +1,6 @@
 /**
- * The output of a worker that has the Responses API itself. Its events are passed on with the gateway's numbers. The items
- * are kept, because the gateway closes those that are open when the answer reaches its token limit.
+ * Passes the events of a worker with the Responses API on, with the gateway's numbers. The items are kept, because the
+ * gateway closes those that are open when the answer reaches its token limit.
  */
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Json } from "../completions/check.ts";

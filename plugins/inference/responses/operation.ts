@@ -1,4 +1,3 @@
-/** The OpenAPI description of the Responses API, as far as the gateway reads it. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import {
   completionOperation,

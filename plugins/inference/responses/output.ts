@@ -1,7 +1,6 @@
 /**
- * The output of one response: items that open one after the other, from the deltas of a chat completion. It keeps all
- * texts, because the last events repeat them. The token limit of the answer, which the call path enforces, limits their
- * size.
+ * Makes items, one after the other, from the deltas of a chat completion. It keeps all texts, because the last events
+ * repeat them. The token limit of the answer, which the call path enforces, limits their size.
  */
 import { AnswerParts, callId, type Part, type PartWriter } from "../completions/answer-parts.ts";
 import type { Json } from "../completions/check.ts";
@@ -11,25 +10,21 @@ import type { EventWriter } from "./event-writer.ts";
 import { Item, type ItemStatus, type ItemType } from "./items.ts";
 
 export interface OutputOptions {
-  /** Names of the tools whose input is free text. */
   readonly customTools: ReadonlySet<string>;
-  /** Seals the reasoning for clients that ask for it. */
+  /** Undefined unless the client asks for sealed reasoning. */
   readonly seal: ReasoningSeal | undefined;
 }
 
 export interface ResponseOutput {
-  /** The items that are done. */
   readonly items: readonly unknown[];
-  /** Adds a choice or an event of the worker. `size`: its size in bytes. */
   add(choice: Json, size: number): void;
   /**
-   * Closes the open items. `status`: that of an item that the model could not finish. `response`: the response as the
-   * worker repeats it at its end. Returns false for an invalid answer.
+   * `status`: that of an item that the model could not finish. `response`: as the worker repeats it at its end. Returns
+   * false for an invalid answer.
    */
   end(status: ItemStatus, response?: unknown): boolean;
 }
 
-/** The beginnings of the ids of items. */
 const prefixes = { message: "msg", reasoning: "rs", function_call: "fc", custom_tool_call: "ctc" };
 /** Maximum length of the id of a call. Longer ones, and ids that occur twice, are replaced. */
 const maxIdLength = 64;
@@ -43,9 +38,7 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
   readonly #id: string;
   readonly #options: OutputOptions;
   #open: Item | undefined;
-  /** The ids of the calls that were opened. Undefined before the first one. */
   #callIds: Set<string> | undefined;
-  /** The status of an item that is closed and not complete by itself. */
   #status: ItemStatus = "completed";
 
   constructor(events: EventWriter, id: string, options: OutputOptions) {

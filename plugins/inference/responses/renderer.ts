@@ -1,4 +1,3 @@
-/** Renders responses: the object of an answer in one piece, and the events of a streamed one. */
 import type { AnswerRenderer, Charged, Completion, StreamRenderer } from "../completions/api.ts";
 import { readChoice } from "../read-json.ts";
 import { completionError, type CompletionError } from "../completions/errors.ts";
@@ -7,11 +6,9 @@ import { NativeOutput } from "./native-output.ts";
 import { TranslatedOutput, type OutputOptions, type ResponseOutput } from "./output.ts";
 
 export interface RenderOptions extends OutputOptions {
-  /** JSON of the members that repeat the request. */
   readonly repeated: string;
 }
 
-/** Reasons why an answer is incomplete, by finish reason. */
 const incompleteReasons: ReadonlyMap<string | undefined, string> = new Map([
   ["length", "max_output_tokens"],
   ["content_filter", "content_filter"],
@@ -73,20 +70,18 @@ class ResponseStream implements StreamRenderer {
     return this.#write("response.failed", this.#json("failed", charged, message));
   }
 
-  /** Closes all items. Returns the complete response and the type of its event. `native`: the response of the worker. */
+  /** Returns the complete response and the type of its event. `native`: the response of the worker. */
   last(charged: Charged, native?: unknown): { readonly type: string; readonly json: string } {
     const wanted = incompleteReasons.has(charged.result.finishReason) ? "incomplete" : "completed";
     const status = this.output.end(wanted, native) ? wanted : "failed";
     return { type: `response.${status}`, json: this.#json(status, charged) };
   }
 
-  /** Writes an event with the response. Returns all events that are not sent. */
   #write(type: string, json: string): string {
     this.#events.writeJson(type, `"response":${json}`);
     return this.#events.take();
   }
 
-  /** Writes the first two events, once. */
   #begin(): void {
     if (!this.#events.isEmpty) return;
     const json = `"response":${this.#json("in_progress", undefined)}`;
@@ -129,7 +124,6 @@ class ResponseStream implements StreamRenderer {
   }
 }
 
-/** Returns OpenAI's members, and `usedCUMilli`, the charge. */
 function usageOf({ result, usedMilliCu }: Charged): object {
   const { promptTokens, completionTokens, cachedTokens = 0, reasoningTokens = 0 } = result.usage;
   return {

@@ -1,7 +1,6 @@
 /**
- * Reads a request of the Responses API and translates it into one of chat completions, which is the format of workers.
- * Unknown members of the request are ignored and named, because agents add some every few weeks. Unknown items are
- * refused, because they are content.
+ * Translates a request of the Responses API into one of chat completions, the format of workers. Unknown members are
+ * ignored and named, because agents add some every few weeks. Unknown items are refused, because they are content.
  */
 import type { Passable, PromptOptions } from "sluice-gateway/services";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
@@ -47,16 +46,14 @@ const repeated: readonly (readonly [name: string, missing: string])[] = [
   ["metadata", "{}"],
   ["prompt_cache_key", "null"],
 ];
-/** The same members with that JSON. */
 const missingMembers = repeated.map(([name, missing]) => `"${name}":${missing}`);
-/** Maximum size of a repeated member in characters of JSON, because it stays in memory until the end of the answer. */
+/** Maximum size of a repeated member in characters of JSON. It stays in memory until the end of the answer. */
 const maxRepeated = 16 * 1024;
 
 /** Members that a worker gets that has this API itself. */
 export const nativeMembers: ReadonlySet<string> = new Set(
   repeated.map(([name]) => name).concat("model", "stream", "input", "include"),
 );
-/** All other members are ignored. */
 const knownMembers = [...nativeMembers, ...refused.map(([name]) => name), "store"];
 
 /** Names that clients often get as ignored, for metrics. */
@@ -69,7 +66,7 @@ const renamed: Readonly<Record<string, string | undefined>> = {
   logprobs: "top_logprobs",
 };
 
-/** `options`: those of the network that serves the model. Throws `InvalidRequest`. */
+/** Throws `InvalidRequest`. */
 export function readResponsesRequest(
   body: Json,
   options: PromptOptions = allPassed,
@@ -138,10 +135,7 @@ export function readResponsesRequest(
   return { session, request: { ...request, ignored: ignored.names }, renderer };
 }
 
-/**
- * Returns the format for the worker (undefined for plain text), and as the response repeats it. A format that is silently
- * ignored would break agents.
- */
+/** `shown` is the format as the response repeats it. A format that is silently ignored would break agents. */
 function readFormat(
   value: unknown,
   passes: readonly Passable[],
@@ -160,7 +154,6 @@ function readFormat(
   return { forWorker, shown: { description: null, strict: false, ...shown } };
 }
 
-/** Returns the members of a response that repeat the request, as JSON. */
 function repeatedJson(valueOf: (name: string) => unknown): string {
   const members = repeated.map(([name], index) => {
     const value = valueOf(name);

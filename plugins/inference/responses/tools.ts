@@ -1,7 +1,6 @@
 /**
- * Reads the tools of a request. Functions reach the worker as they are. A custom tool, whose input is free text, becomes
- * a function with one text. Tools that the provider would run itself are dropped and named, because agents send them with
- * every request.
+ * Functions reach the worker as they are. A custom tool, whose input is free text, becomes a function with one text.
+ * Tools that the provider would run itself are dropped and named, because agents send them with every request.
  */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
@@ -9,9 +8,7 @@ import type { Json } from "../completions/check.ts";
 import { toolChoice, type Reading } from "../completions/conversation.ts";
 
 export interface ToolMembers {
-  /** Members of the chat request; empty without tools. */
   readonly forWorker: Json;
-  /** Names of the custom tools. */
   readonly custom: ReadonlySet<string>;
   /** The tools as the response repeats them. */
   readonly shown: readonly Json[];

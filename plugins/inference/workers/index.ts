@@ -1,4 +1,3 @@
-/** Surface `workers`: the number of workers per model, and the range of their prices. */
 import { defineSurface, refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import type { ModelEntry, Networks } from "sluice-gateway/services";
 import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
@@ -66,7 +65,7 @@ function answer(x: Exchange, networks: Networks): Reply {
   return { status: 200, headers, body };
 }
 
-/** decisions.md section 8: the bands are null while no worker is active. */
+/** The bands are null while no worker is active (decisions.md section 8). */
 function workersJson({ network, modelId, activeWorkers, coefficients }: ModelEntry): object {
   return {
     network,
