@@ -11,7 +11,6 @@ export interface AccountFeedDeps {
    * time, because a store on the same disk cannot be changed by others while it cannot be read.
    */
   readonly maxStaleMs: number | undefined;
-  /** Called with the changes, one batch after the other. */
   readonly apply: (changes: StoreChanges) => void;
 }
 
@@ -32,10 +31,8 @@ export class AccountFeed {
   /** Monotonic time at which the last successful read started. */
   #readAt: number;
   #running: Promise<void> | undefined;
-  /** The read that follows the one in flight. */
   #next: Promise<void> | undefined;
 
-  /** Values that are read from the store from now on count as current. */
   constructor(deps: AccountFeedDeps) {
     this.#deps = deps;
     this.#readAt = deps.clock.monotonic();
@@ -46,9 +43,7 @@ export class AccountFeed {
     return this.#isHealthy;
   }
 
-  /**
-   * Number of batches that had a change. A value that was read from the store before the last batch may be outdated.
-   */
+  /** Number of batches with a change. A value that was read before the last batch may be outdated. */
   get count(): number {
     return this.#count;
   }

@@ -1,4 +1,3 @@
-/** Joins statements and transactions to the open transaction of their caller. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { RunSql, Sql } from "sluice-gateway/plugin";
 

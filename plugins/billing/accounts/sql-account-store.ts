@@ -67,13 +67,11 @@ export async function openAccountStore(options: AccountStoreOptions): Promise<Sq
   };
 }
 
-/** Looks up keys by the hash of their text. Most look-ups of keys that do not exist need no statement. */
 class WantedKeys {
   readonly #lookups: KeyLookups;
   #known: KnownHashes | undefined;
   /** False after a failed read of the changes, because keys may then be missing in `#known`. */
   #isFollowing = false;
-  /** Hashes of keys that do not seem to exist, and are looked up nevertheless. */
   readonly #doubted = new Set<string>();
 
   constructor(lookups: KeyLookups) {
@@ -98,7 +96,6 @@ class WantedKeys {
     return this.#lookups.find(hash);
   }
 
-  /** Reads changes, and adds the hashes of new keys. */
   async follow(read: () => Promise<StoreChanges>): Promise<StoreChanges> {
     this.#doubted.clear();
     try {

@@ -1,4 +1,3 @@
-/** Opens the accounts database and assembles the service `accounts`. */
 import type { Host, ServiceContext, ServiceHooks, Store } from "sluice-gateway/plugin";
 import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";

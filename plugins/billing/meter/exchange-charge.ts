@@ -25,7 +25,6 @@ import { andThen } from "sluice-gateway/internal/toolkit";
 import type { CommitReplies } from "./commit-replies.ts";
 import { replyTo, unavailable, type Reserver } from "./reserve.ts";
 
-/** A line from a surface, without the surface's name, which the exchange adds. */
 type Line = Omit<ChargeLine, "surface">;
 
 export interface ExchangeChargeDeps {
@@ -104,9 +103,8 @@ export class ExchangeCharge implements Charge {
   }
 
   /**
-   * Keeps the reservation. Returns false and releases the credit if the exchange has ended, or if the client
-   * disconnected while the credit was being reserved. The work has not started at that time, and no one would read its
-   * result. `hasWaited`: true if the reservation was asynchronous.
+   * Returns false and releases the credit if the exchange has ended, or if the client disconnected during an
+   * asynchronous reservation (`hasWaited`). The work has not started at that time, and no one would read its result.
    */
   #hold(reservation: Reservation, hasWaited: boolean): boolean {
     if (this.#isReleased || (hasWaited && this.#x.aborted)) {
@@ -137,7 +135,7 @@ export class ExchangeCharge implements Charge {
     return undefined;
   }
 
-  /** Charges one reservation, or several together with `more`. Resolves when the charge has been written to disk. */
+  /** Resolves when the charge has been written to disk. */
   #charge(
     reservation: Reservation,
     lines: readonly Line[],
@@ -182,7 +180,6 @@ export class ExchangeCharge implements Charge {
     return last;
   }
 
-  /** Ends the account with its exchange: releases all credit that was not charged. */
   release(): void {
     this.#isReleased = true;
     this.#releaseHeld();
@@ -222,7 +219,6 @@ class EarlierCommits {
     );
   }
 
-  /** The commits that are being written or, if there is one, only the first that could not be written. */
   get unwritten(): readonly Promise<void>[] {
     return this.#failed === undefined ? [...this.#pending] : [this.#failed];
   }
