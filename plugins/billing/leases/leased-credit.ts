@@ -13,7 +13,6 @@ import { periodOf } from "./months.ts";
  * takes 10 ms, because the others poll every 250 ms and may have a request in flight.
  */
 const giveUpMs = 2_000;
-/** Maximum number of scopes in one lease request. */
 const maxWants = 500;
 const noCharges: readonly LeasedCharge[] = [];
 
@@ -33,7 +32,6 @@ export class LeasedCredit {
     this.#onSettled = onSettled;
   }
 
-  /** Number of reservations that are waiting or open. */
   get reservations(): number {
     return this.#reservations.length;
   }
@@ -42,7 +40,6 @@ export class LeasedCredit {
     return this.#scopes.all();
   }
 
-  /** Returns the credit of a scope that is granted and neither charged nor reserved. */
   slackOf(scope: string): number {
     return this.#scopes.get(scope)?.slackMilliCu ?? 0;
   }
@@ -89,10 +86,7 @@ export class LeasedCredit {
     return reservation;
   }
 
-  /**
-   * Charges an open reservation. A cost above the reservation counts at once, covered or not. `more`: further
-   * reservations whose credit pays for the same lines; they also end.
-   */
+  /** A cost above the reservation counts, too. `more`: reservations that pay for the same lines, and also end. */
   settle(
     reservation: LeasedReservation,
     lines: readonly ChargeDetails[],
@@ -109,7 +103,6 @@ export class LeasedCredit {
     if (reservation.lines === undefined) this.#end(reservation, "released");
   }
 
-  /** Ends a reservation, and adds its credit to another one. */
   #moveCredit(from: LeasedReservation, to: LeasedReservation): void {
     if (from.lines !== undefined || !hasCredit(from)) return;
     this.#end(from, "released");
@@ -141,8 +134,7 @@ export class LeasedCredit {
   }
 
   /**
-   * Returns the statements of the next lease request. Empty while one is in flight, or if there is nothing to report.
-   * `due`: the scopes that it states. By default, these are all that have changed.
+   * Empty while one is in flight, or if there is nothing to report. `due`: by default, all scopes that have changed.
    */
   request(now: number, due?: Iterable<Lease>): readonly Want[] {
     if (this.#asked !== undefined) return [];
@@ -158,10 +150,7 @@ export class LeasedCredit {
     return wants;
   }
 
-  /**
-   * Handles the reply to the request in flight. `reply` is undefined if it was lost or the request was ignored;
-   * everything in the request is then stated again.
-   */
+  /** `reply` is undefined if it was lost or the request was ignored; the whole request is then stated again. */
   receive(now: number, reply: readonly Granted[] | undefined): void {
     const asked = this.#asked ?? new Map<Lease, readonly LeasedReservation[]>();
     this.#asked = undefined;
@@ -218,7 +207,6 @@ export class LeasedCredit {
     }
   }
 
-  /** Ends the reservations that have waited for too long, and deletes unused scopes. */
   sweep(now: number): void {
     this.#scopes.sweep(now, (scope) => this.#asked?.has(scope) === true);
     const late = this.#reservations.filter(
@@ -251,9 +239,7 @@ export class LeasedCredit {
     }
   }
 
-  /**
-   * Opens a waiting reservation if it fits. Its owner is notified, unless it was open before the replica was fenced.
-   */
+  /** Its owner is notified, unless it was open before the replica was fenced. */
   #admit(reservation: LeasedReservation): void {
     this.#tryToOpen(reservation);
     if (reservation.state === "open" && !reservation.isRecovering) reservation.onChange?.();

@@ -17,7 +17,6 @@
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { ChargeLine, ReservedFor } from "sluice-gateway/services";
 
-/** The value that represents a missing limit. */
 export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
 
 /** The limits of a key. The limit of an unlimited window is `unlimitedMilliCu`. */
@@ -114,7 +113,6 @@ export interface LimitReached {
   readonly clearsAt?: number | undefined;
 }
 
-/** See the head of this file. */
 export type ScopeMode = "leased" | "central";
 
 /** The credit that a replica may spend in one scope. */
@@ -177,7 +175,6 @@ export interface PostReply extends ReplicaStatus {
   readonly isLost?: boolean;
 }
 
-/** The authority for the credit of all replicas. */
 export interface CreditLedger {
   register(name: string, mode: ReplicaMode): Awaitable<Registered>;
   /** Reports that the replica is running, and returns the epochs that it must answer. */

@@ -1,6 +1,4 @@
-/**
- * The ledger in memory: the authority of a gateway that is alone, and of tests. Each map is a table of PostgresLedger.
- */
+/** The ledger in memory, for a gateway that is alone and for tests. Each map is a table of PostgresLedger. */
 import { periodOf } from "./months.ts";
 import { dayWindow, monthWindow, RollingWindow } from "../metering/windows.ts";
 import type {
@@ -182,13 +180,13 @@ export class MemoryLedger implements CreditLedger {
     return this.#statusOf(row);
   }
 
-  /** Frees the credit that a replica holds. It can no longer post charges that were made with this credit. */
+  /** The replica can no longer post charges that were made with its credit. */
   #end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
     row.state = state;
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
-  /** Deletes rows that are like new ones. Each call looks at the next `rowsPerSweep` and starts over at the end. */
+  /** Deletes rows that are like new ones. */
   sweep(): void {
     const now = this.#now();
     for (let n = 0; n < rowsPerSweep; n++) {
@@ -210,7 +208,6 @@ export class MemoryLedger implements CreditLedger {
     return true;
   }
 
-  /** Returns the row of a scope, and creates it if it does not exist. */
   scope(id: string): ScopeRow {
     let scope = this.scopes.get(id);
     if (scope === undefined) {
@@ -251,7 +248,6 @@ function addTo(sums: Map<number, number>, step: number, milliCu: number): void {
   sums.set(step, (sums.get(step) ?? 0) + milliCu);
 }
 
-/** Returns the posted charges that count now. */
 export function usedOf({ day, month, months }: ScopeRow, now: number): Used {
   return { dayMilliCu: day.sum(now), monthMilliCu: month.sum(now), months };
 }

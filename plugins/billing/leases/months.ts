@@ -5,7 +5,6 @@
  */
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
 
-/** The sum of a month, divided. */
 export interface Drawn {
   readonly includedMilliCu: number;
   readonly purchasedMilliCu: number;
@@ -49,7 +48,6 @@ export function drawn(
   };
 }
 
-/** Returns how much a workspace may spend in a month. */
 export function monthLimit(limits: WorkspaceLimits, purchasedBefore: number): number {
   const purchased = Math.max(0, limits.purchasedMilliCu - purchasedBefore);
   return Math.min(limits.includedMilliCu + purchased + limits.overageMilliCu, unlimitedMilliCu);
@@ -101,7 +99,7 @@ export function totalOf({ includedMilliCu, purchasedMilliCu, overageMilliCu }: D
   return includedMilliCu + purchasedMilliCu + overageMilliCu;
 }
 
-/** Adds an amount to a month of a workspace. `months`: by workspace and by the start of the month. */
+/** `months`: by workspace and by the start of the month. */
 export function addDrawn(
   months: Map<string, Map<number, Drawn>>,
   workspaceId: string,

@@ -148,7 +148,6 @@ BEGIN
 END $$;
 `;
 
-/** The type of the amounts that replicas send. */
 const amountType = `
 DO $$
 BEGIN
@@ -157,5 +156,4 @@ EXCEPTION WHEN duplicate_object THEN NULL;
 END $$;
 `;
 
-/** The script that runs before those of the functions. */
 export const tables: string = [amountType, takeOver, replicasAndCharges, credit].join("\n");

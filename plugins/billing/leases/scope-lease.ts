@@ -1,6 +1,3 @@
-/**
- * The lease of a replica in one scope: its granted, spent and reserved credit, and the reservations that wait for more.
- */
 import type { Granted, LimitReached, Limits, ScopeMode, Want } from "./ledger.ts";
 
 /**
@@ -25,10 +22,8 @@ const slotMs = 5_000;
 const askAgainMs = 50;
 /** A refusal is repeated from memory for this time. */
 const rememberMs = 1_000;
-/** Maximum number of waiting reservations that one message states. */
 const maxNeeds = 100;
 
-/** The last statement to the ledger. */
 interface Statement {
   readonly epoch: number;
   /** Number of waiting reservations. */
@@ -40,7 +35,6 @@ interface Statement {
 
 const noStatement = (): Statement => ({ epoch: 0, needs: 0, isEnd: true, isOutdated: false });
 
-/** `Waiting`: the type of reservations. Only the price is used here. */
 export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
   #state: State = "new";
@@ -107,7 +101,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.#limits.kind === "workspace";
   }
 
-  /** Records a request for `costMilliCu` under `limits`. */
   use(now: number, limits: Limits, costMilliCu: number): void {
     this.#moveTo(now);
     this.#usedAt = now;
@@ -152,10 +145,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return false;
   }
 
-  /**
-   * Returns the remembered refusal of an amount, if there is one and no credit was freed here since then. `time`: that of
-   * the ledger.
-   */
+  /** Returns the remembered refusal, unless credit was freed here since then. `time`: that of the ledger. */
   refusal(now: number, time: number, costMilliCu: number): LimitReached | undefined {
     const refused = this.#refused;
     if (refused === undefined || now >= refused.until) return undefined;
@@ -165,7 +155,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return refused.reached;
   }
 
-  /** Returns true if an amount fits in the remaining credit of the ledger plus the free credit of this lease. */
   mayFit(costMilliCu: number, { limitMilliCu, usedMilliCu }: LimitReached): boolean {
     const { slackMilliCu } = this;
     return slackMilliCu > 0 && costMilliCu <= limitMilliCu - usedMilliCu + slackMilliCu;
@@ -175,7 +164,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#refused = { costMilliCu, until: now + rememberMs, reached };
   }
 
-  /** Takes a charge from the credit that is not reserved. Returns the part that the lease covers. */
+  /** Returns the part that the lease covers. */
   take(costMilliCu: number): number {
     const taken = Math.min(costMilliCu, this.slackMilliCu);
     this.#spent += taken;
@@ -187,7 +176,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#spent -= taken;
   }
 
-  /** Returns true if this scope should be reported to the ledger now. */
   isDue(now: number): boolean {
     this.#moveTo(now);
     if (this.#stated === undefined) return true;
@@ -266,7 +254,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.waiting.size === 0 && now - this.#usedAt >= idleMs;
   }
 
-  /** Returns true if no part of the lease is in use, and no charge is in flight. */
   #isUnused(now: number): boolean {
     return this.#isIdle(now) && this.reserved === 0 && this.unposted === 0;
   }
