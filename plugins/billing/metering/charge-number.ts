@@ -14,14 +14,12 @@ export interface ChargeId {
   readonly place: number;
 }
 
-/** Returns undefined if the text is not the id of a charge. */
 export function parseChargeId(id: string): ChargeId | undefined {
   const [, journal, commit, place] = /^chg_([0-9a-f]+)_(\d{1,15})_(\d{1,9})$/.exec(id) ?? [];
   if (journal === undefined) return undefined;
   return { journal, commit: Number(commit), place: Number(place) };
 }
 
-/** Returns the number of a charge in PostgreSQL. */
 export function numberOf({ commit, place }: Omit<ChargeId, "journal">): number {
   return commit * placesPerCommit + place;
 }

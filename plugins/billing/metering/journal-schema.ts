@@ -1,7 +1,4 @@
-/**
- * The database of the charges, `charges.db`: its path and its tables. Takes over the charges of an earlier release, which
- * kept them in `journal.db`.
- */
+/** The database of the charges: its path, its tables, and the takeover of `journal.db` of an earlier release. */
 import { join, dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { openDatabase, explain, StoreError } from "sluice-gateway/internal/store";
@@ -25,10 +22,7 @@ export function earlierPath(dataDir: string): string {
   return join(dataDir, "journal.db");
 }
 
-/**
- * Opens the charges of `dataDir` for writing, after those of an earlier release were taken over. Creates the file if it
- * is missing. Throws StoreError, for example if a newer release wrote it.
- */
+/** Creates the file if it is missing. Throws StoreError, for example if a newer release wrote it. */
 export function openChargesDatabase(dataDir: string): DatabaseSync {
   const file = chargesPath(dataDir);
   takeOverJournal(earlierPath(dataDir), file);

@@ -58,7 +58,6 @@ export class LocalLink implements CreditLink {
     return reservation;
   }
 
-  /** Asks the authority for what is needed in these scopes, or in all scopes that have changed. */
   #ask(now: number, scopes?: readonly Lease[]): void {
     const wants = this.credit.request(now, scopes);
     if (wants.length === 0) return;
@@ -127,7 +126,6 @@ export class LocalLink implements CreditLink {
     return this.#batches.flush();
   }
 
-  /** Writes the charges of a thread that serves: see `ChargeBatches.post`. */
   async post(request: PostRequest): Promise<ReplicaStatus> {
     await this.#correcting;
     this.#batches.startMonth(this.#deps.time.now());

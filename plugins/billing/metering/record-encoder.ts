@@ -30,7 +30,7 @@ export class RecordEncoder {
   bytes = 0;
   rows = 0;
 
-  /** `names`: the names that are on disk, with their numbers. `memory`: it grows when it is full. */
+  /** `memory`: it grows when it is full. */
   constructor(names: ReadonlyMap<string, number>, memory: SharedArrayBuffer) {
     this.#names = new Map(names);
     this.#memory = memory;
@@ -71,7 +71,6 @@ export class RecordEncoder {
     );
   }
 
-  /** Adds the begin of a stream. `account`: its payer. */
   begin(
     intent: number,
     time: number,
@@ -87,7 +86,6 @@ export class RecordEncoder {
     this.#added(writeIntent(this.#target, this.bytes, fields));
   }
 
-  /** Adds the end of a stream without a charge. */
   end(intent: number, time: number, why: number): void {
     this.#makeRoom();
     this.#added(writeClosed(this.#target, this.bytes, time, intent, why));

@@ -12,7 +12,6 @@ import { dayWindow, monthWindow } from "./windows.ts";
 
 /** Difference that is ignored: the clocks of two hosts, or of one host before and after its synchronisation. */
 export const ignoredMs = 60_000;
-/** Message of the log if the charges are later than the clock and cannot be moved. */
 export const clockIsBehind =
   "the clock is behind the last charge in the journal: until it has caught up, new charges get the time of the last one, and windows do not move on; check the clock of this host";
 /** A clock before this time is wrong, because this program is newer (milliseconds since 1970). */
@@ -20,7 +19,6 @@ const earliestNow = Date.UTC(2026, 0);
 /** Maximum time that all charges of a journal may span if no charge is older than the clock. */
 const maxWholeMs = 86_400_000;
 
-/** Commits that a clock which ran ahead has dated into the future. */
 export interface FutureCommits {
   /** Number of the first commit. All later commits are in the future, too. */
   readonly seq: number;
@@ -108,7 +106,6 @@ function moveSums(db: DatabaseSync, now: number): void {
   db.prepare("UPDATE open_intents SET at = min(at, ?)").run(now);
 }
 
-/** Adds the rows of later times to those of the time `present`. */
 function moveRows(
   db: DatabaseSync,
   table: "hours" | "periods",

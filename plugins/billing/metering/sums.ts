@@ -60,7 +60,6 @@ export class Sums {
     this.#intents = intents;
   }
 
-  /** Loads the intents that were open at the last checkpoint. */
   static load(db: DatabaseSync): Sums {
     const intents = new Map<number, OpenIntent>();
     for (const row of db.prepare("SELECT * FROM open_intents").iterate()) {
@@ -74,12 +73,10 @@ export class Sums {
     return this.#intents;
   }
 
-  /** True if records were added since the last `write`. */
   get dirty(): boolean {
     return this.#dirty;
   }
 
-  /** True if the sums use so much memory that they should be written now. */
   get isLarge(): boolean {
     return this.#hours.length >= maxHourSums;
   }
@@ -151,9 +148,7 @@ export class Sums {
     ]);
   }
 
-  /**
-   * Writes the sums, which include everything up to commit `seq`. Call `written` after the transaction has committed.
-   */
+  /** The sums include everything up to commit `seq`. Call `written` after the transaction has committed. */
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
       this.writeHours(
@@ -183,7 +178,6 @@ export class Sums {
     return steps;
   }
 
-  /** Inserts the sums by hour into a table with the columns of `hours`. `onConflict`: what happens to existing rows. */
   writeHours(db: DatabaseSync, table: string, onConflict = ""): void {
     const insert = db.prepare(
       `INSERT INTO ${table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${onConflict}`,
@@ -191,7 +185,6 @@ export class Sums {
     for (const sum of this.#hours) insert.run(...sum.names, ...sum.amounts.map(exact));
   }
 
-  /** Clears the sums that `write` has written, after they are on disk. */
   written(): void {
     this.#hours.length = 0;
     this.#byHash.clear();

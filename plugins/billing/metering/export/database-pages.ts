@@ -136,7 +136,6 @@ function chargeOf(row: Row): UsageJson {
   };
 }
 
-/** A row of `sluice.replicas`. */
 export interface ChargedReplica {
   readonly id: number;
   /** The highest number that its charges in the database can have. */
@@ -152,10 +151,8 @@ export interface SharedPosition {
   readonly read: ReadonlyMap<number, number>;
 }
 
-/** The position before the first charge. */
 export const start: SharedPosition = { doneTo: 0, read: new Map() };
 
-/** Returns the number of the last charge of a replica that was read. */
 export function lastRead({ doneTo, read }: SharedPosition, replica: ChargedReplica): number {
   return read.get(replica.id) ?? (replica.id <= doneTo ? replica.last : 0);
 }
@@ -186,7 +183,6 @@ export function positionText({ doneTo, read }: SharedPosition): string {
   return `cur_${doneTo}${pairs.join("")}`;
 }
 
-/** Returns undefined if the text is not a position. */
 export function parsePosition(given: string): SharedPosition | undefined {
   const [, doneTo, pairs = ""] = /^cur_(\d{1,15})((?:,\d{1,15}:\d{1,16})*)$/.exec(given) ?? [];
   if (doneTo === undefined) return undefined;
