@@ -1,11 +1,9 @@
-/** Finds problems in the metrics of the gateway: its stores, the other gateways, the clock, the certificate, prices. */
 import type { RunningGateway } from "sluice-gateway/plugin";
 import type { Alert, AlertType } from "./event.ts";
 import type { Problem } from "./problems.ts";
 
 type WithMetrics = Pick<RunningGateway, "metric">;
 
-/** A state of the gateway that one metric shows. */
 interface WatchedState {
   readonly metric: string;
   /** Value of the label `state`, for a metric that has it. */
@@ -152,13 +150,12 @@ function ifAny(summary: (count: number) => string, counted = "count"): WatchedSt
     count > 0 ? { summary: summary(count), data: { [counted]: count } } : undefined;
 }
 
-/** Watches states that metrics show, and counters that rise from one check to the next. */
 export class MetricWatch {
   /** Times at which current problems began, in milliseconds since 1970. */
   readonly #since = new Map<WatchedState, number>();
   readonly #counted = new Map<string, number>();
 
-  /** Returns the problems that last. A metric of a part that does not run has no values. */
+  /** A metric of a part that does not run has no values. */
   states(gateway: WithMetrics, now: number): Problem[] {
     return watched.flatMap((each): Problem[] => {
       const sample = gateway
