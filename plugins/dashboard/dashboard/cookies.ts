@@ -1,4 +1,3 @@
-/** The cookies of the dashboard, which scripts cannot read. */
 import type { FastifyRequest } from "fastify";
 
 export interface CookieKind {

@@ -17,7 +17,6 @@ import type { DashboardDeps } from "./deps.ts";
 import { rememberAddress } from "./request-address.ts";
 import { perMinute } from "./rates.ts";
 
-/** Returns the handler of the requests whose path begins with /dashboard. `oidc`: the provider that users sign in at. */
 export function openDashboard(
   oidc: OidcOptions | undefined,
   host: Host,

@@ -1,4 +1,3 @@
-/** Reads the forms for new and changed keys, and decides which capabilities a viewer may grant. */
 import { capabilities, type Capability, type KeySettings } from "sluice-gateway/services";
 import { body } from "./input.ts";
 
@@ -78,7 +77,7 @@ type Limits<None> = {
     | undefined;
 };
 
-/** `at`: time of the change in milliseconds since 1970, from which the lifetime of the key counts. */
+/** `at`: milliseconds since 1970, from which the lifetime of the key counts. */
 export function limitsOf<None extends null>(wanted: KeyLimits<None>, at: number): Limits<None> {
   const { expires_in_seconds: expiresIn } = wanted;
   return {
@@ -90,10 +89,7 @@ export function limitsOf<None extends null>(wanted: KeyLimits<None>, at: number)
   };
 }
 
-/**
- * Returns true if a viewer may grant these capabilities. Only a platform administrator may grant capabilities for the
- * whole deployment. `only`: workspace of the viewer, undefined for a platform administrator.
- */
+/** Only a platform administrator (`only` is undefined) may grant capabilities for the whole deployment. */
 export function mayGrant(only: string | undefined, wanted: Iterable<Capability>): boolean {
   return only === undefined || ![...wanted].includes("platform:admin");
 }

@@ -1,4 +1,4 @@
-/** The requests to the OpenID provider. Its answers and the addresses in its documents are hostile input. */
+/** The answers of the provider and the addresses in its documents are hostile input. */
 import type { CustomFetch } from "openid-client";
 import type { HttpResponse, SendRequest } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
@@ -39,7 +39,6 @@ export function providerFetch(issuer: string, send: SendRequest, clock: Clock): 
   };
 }
 
-/** Resolves when the body has been read. */
 async function whole(answer: HttpResponse): Promise<Response> {
   const { statusCode, headers, body } = answer;
   if (statusCode < 200 || statusCode >= 500) {

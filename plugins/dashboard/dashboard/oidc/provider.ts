@@ -7,9 +7,8 @@ import type { FlowSecrets } from "./flow.ts";
 import { NoAnswerError, providerFetch } from "./provider-fetch.ts";
 import { isComplete, mergeClaims, type Claims } from "./user.ts";
 
-/** Time for which the discovery document is used. A short time lets the sign-in page notice that the provider cannot be reached. */
+/** A short time lets the sign-in page notice that the provider cannot be reached. */
 const freshMs = 60_000;
-/** Allowed difference between the clocks of the provider and of the gateway. */
 const clockToleranceSeconds = 30;
 
 /**
@@ -29,10 +28,7 @@ export class ProviderError extends Error {
 export interface Provider {
   /** Rejects with a ProviderError. */
   signInUrl(secrets: FlowSecrets, redirectUri: string): Promise<string>;
-  /**
-   * Returns the claims of the user. `returned`: the address to which the provider has sent the browser. Rejects with a
-   * ProviderError.
-   */
+  /** `returned`: the address to which the provider has sent the browser. Rejects with a ProviderError. */
   claimsOf(returned: URL, secrets: FlowSecrets): Promise<Claims>;
 }
 

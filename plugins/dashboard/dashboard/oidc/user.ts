@@ -8,7 +8,7 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 /** A user of the OpenID provider. A session contains it, in a cookie of at most 4,096 bytes. */
 export interface OidcUser {
-  /** Identifies the provider, the claims and the deployment for which the user has signed in. */
+  /** See `providerId`. */
   readonly provider: string;
   /** Id of the user at the provider. */
   readonly subject: string;
@@ -34,7 +34,6 @@ export function providerId(
   return hash("sha256", JSON.stringify(all), "base64url");
 }
 
-/** Returns true if the options still give the user the role. */
 export function hasRole(
   { provider, role, value }: OidcUser,
   options: OidcOptions,
@@ -50,7 +49,6 @@ const subjectForm = /^[!-~]{1,255}$/;
 const emailForm = /^[!-'*-~]{1,254}$/;
 const workspaceForm = /^[\w-]{1,64}$/;
 
-/** `refused`: the reason why the user may not sign in, for people. */
 export function userOf(
   claims: Claims,
   options: OidcOptions,
@@ -96,10 +94,7 @@ function roleIn(
   return undefined;
 }
 
-/**
- * Returns true if the claims decide about the role and its workspace. Otherwise the answer of the userinfo endpoint is
- * needed.
- */
+/** Otherwise the answer of the userinfo endpoint is needed to decide about the role and its workspace. */
 export function isComplete(claims: Claims, options: OidcOptions): boolean {
   if (claimAt(claims, options.rolesClaim) === undefined) return false;
   const found = roleIn(textsAt(claims, options.rolesClaim), options);
@@ -124,7 +119,6 @@ function claimAt(claims: Claims, name: ClaimName): unknown {
   return found;
 }
 
-/** Returns the texts of a claim that is a text or a list. */
 function textsAt(claims: Claims, name: ClaimName): string[] {
   return [claimAt(claims, name)].flat().filter((each) => typeof each === "string");
 }
