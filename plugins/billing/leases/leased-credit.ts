@@ -86,7 +86,7 @@ export class LeasedCredit {
     return reservation;
   }
 
-  /** A cost above the reservation counts, too. `more`: reservations that pay for the same lines, and also end. */
+  /** A cost above the reservation counts at once, covered or not. `more`: reservations that also pay for the lines. */
   settle(
     reservation: LeasedReservation,
     lines: readonly ChargeDetails[],
@@ -239,7 +239,7 @@ export class LeasedCredit {
     }
   }
 
-  /** Its owner is notified, unless it was open before the replica was fenced. */
+  /** Notifies the owner, unless the reservation was open before the replica was fenced. */
   #admit(reservation: LeasedReservation): void {
     this.#tryToOpen(reservation);
     if (reservation.state === "open" && !reservation.isRecovering) reservation.onChange?.();

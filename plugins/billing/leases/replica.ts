@@ -84,7 +84,7 @@ export class LedgerReplica {
     return this.#lane.queuedSince;
   }
 
-  /** Otherwise a charge might wait for a ledger that does not answer. */
+  /** False if a charge might wait for a ledger that does not answer. */
   isAvailable(now: number): boolean {
     if (this.#replica === undefined || this.#state !== "serving") return false;
     const { queuedCharges, queuedSince = now } = this.#lane;

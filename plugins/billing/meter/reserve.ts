@@ -112,7 +112,7 @@ function limitReached({ window, usedMilliCu, limitMilliCu, clearsAt }: CuRefusal
   };
 }
 
-/** It has no `window` if the limit is that of the plan (decisions.md section 3). */
+/** The reply has no `window` if the limit is that of the plan (decisions.md section 3). */
 export function replyTo(refusal: Refusal): Reply {
   if (refusal.kind !== "refused") {
     return refusal.kind === "anonymous" ? unauthorized : unavailable;

@@ -105,7 +105,7 @@ export class ChargeBatches {
    * If a commit is in flight then, they are written after it. Infinity if none waits.
    */
   #dueMs = Infinity;
-  /** One for each time, started again for each batch: a new timer per batch would cost as much as a charge. */
+  /** Timers by their time. They are started again, because a new one per batch would cost as much as a charge. */
   readonly #timers = new Map<number, NodeJS.Timeout>();
   #next: Batch | undefined;
   /** Defined in the states `writing` and `kept`, and sometimes in `ending`. */

@@ -99,7 +99,7 @@ function readPricing(line: string): Pricing | undefined {
 
 /** One settled charge. Counts of tokens that are not known are 0. */
 export interface UsageRow extends Omit<SpendAmounts, "calls"> {
-  /** Stable: the journal's id, the number of the commit and the position in the commit. */
+  /** Stable id: the journal's id, the number of the commit and the position in the commit. */
   readonly id: string;
   /** Milliseconds since 1970. */
   readonly time: number;
@@ -138,7 +138,7 @@ export interface UsageJson {
   readonly outcome: string;
   /** Present only if an agent described itself. Not in CSV, because its columns are fixed. */
   readonly agent?: ReturnType<typeof agentJson>;
-  /** Not in CSV. */
+  /** Missing in CSV. */
   readonly pricing?: ReturnType<typeof pricingJson>;
 }
 

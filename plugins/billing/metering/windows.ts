@@ -75,7 +75,7 @@ export class RollingWindow {
     this.#sum += amountMilliCu;
   }
 
-  /** By step, oldest first. */
+  /** Returns the amounts by step, oldest first. */
   amounts(now: number): Map<number, number> {
     this.#evict(Math.floor(now / this.#shape.stepMs));
     const amounts = new Map<number, number>();

@@ -14,7 +14,7 @@ export const keptExchanges = 2_000;
 const keptRefused = 200;
 /** Single exchanges are kept until they have not been requested for this time. */
 const watchedMs = 15_000;
-/** Above it, the group that was first seen longest ago is deleted. A tally takes about 3 KB. */
+/** Above this number, the group that was first seen longest ago is deleted. A tally takes about 3 KB. */
 const maxGroups = 4_096;
 
 export class Activity {
@@ -33,7 +33,7 @@ export class Activity {
     this.#nextRefused = (this.#nextRefused + 1) % keptRefused;
   }
 
-  /** It is empty if no caller of the group has made a request since the start. */
+  /** Returns an empty tally if no caller of the group has made a request since the start. */
   group(name: string): Tally {
     return this.#groups.peek(name) ?? new Tally();
   }
@@ -131,7 +131,7 @@ export class RecentCounter {
     this.total++;
   }
 
-  /** Oldest first. The last step has not ended yet. */
+  /** Returns the oldest step first. The last step has not ended yet. */
   read(now: number): number[] {
     const step = this.#moveTo(now);
     return Array.from({ length: steps }, (_, i) => this.#counts[(step + 1 + i) % steps] ?? 0);

@@ -147,7 +147,7 @@ type KeyWork = (
   viewer: Viewer,
 ) => Promise<Outcome>;
 
-/** For viewers who may not change the key, it does not exist. */
+/** A key does not exist for viewers who may not change it. */
 function ofKey(work: KeyWork): ChangeWork {
   return async (deps, viewer, request, by) => {
     const { id } = request.params as { id: string };

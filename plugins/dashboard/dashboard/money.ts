@@ -7,7 +7,7 @@ export function valueUsd(milliCu: number): string {
   return decimal(BigInt(milliCu));
 }
 
-/** Rounded half up to a nano-USD. `usdPerCu`: the price of the plan, undefined if the plan has no overage. */
+/** Rounds half up to a nano-USD. `usdPerCu`: the price of the plan, undefined if the plan has no overage. */
 export function overageUsd(milliCu: number, usdPerCu: string | undefined): string {
   return decimal(overageNanoUsd(milliCu, usdPerCu));
 }

@@ -11,7 +11,7 @@ const minTodayMs = 3_600_000;
  */
 const meanDays = 7;
 
-/** For one workspace, with its plan and limits. Undefined if the charges cannot be read now. */
+/** The answer for one workspace has its plan and limits. Undefined if the charges cannot be read now. */
 export async function planJson(
   deps: DashboardDeps,
   workspaceId: string | undefined,

@@ -41,7 +41,7 @@ export class Exporter {
   #since: number | undefined;
   #wake: (() => void) | undefined;
   readonly #running: Promise<void>;
-  /** It shrinks after a refusal, until the refused event is alone in a batch. */
+  /** Number of events in the next batch. It shrinks after a refusal, until the refused event is alone. */
   #size: number;
   #failures = 0;
 

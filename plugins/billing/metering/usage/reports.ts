@@ -7,7 +7,7 @@ import { readSpend } from "./spend.ts";
 
 const jobModule = threadModule("plugins/billing/metering/usage/folder-charges");
 
-/** They are made in threads, because they read many rows. */
+/** Reports are made in threads, because they read many rows. */
 export function createFolderReports(
   dataDir: string,
   threads: ComputeThreads,

@@ -94,7 +94,7 @@ function roleIn(
   return undefined;
 }
 
-/** Otherwise the answer of the userinfo endpoint is needed to decide about the role and its workspace. */
+/** Returns false if the userinfo endpoint must be asked for the role or its workspace. */
 export function isComplete(claims: Claims, options: OidcOptions): boolean {
   if (claimAt(claims, options.rolesClaim) === undefined) return false;
   const found = roleIn(textsAt(claims, options.rolesClaim), options);
