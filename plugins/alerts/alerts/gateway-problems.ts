@@ -92,7 +92,6 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** `stuckAfterMs`: maximum age of a charge that waits for delivery. */
 export function stuckExport(
   { metric }: Pick<RunningGateway, "metric">,
   stuckAfterMs: number,

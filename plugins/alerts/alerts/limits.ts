@@ -31,7 +31,6 @@ interface LimitUse {
 
 export class LimitWatch {
   readonly #deps: LimitDeps;
-  /** Milli-CU of each key at the last check. */
   #usedByKey: ReadonlyMap<string, number> = new Map();
   /** The thresholds of this day or month that were reported, by any gateway. */
   readonly #reported = new Map<string, number>();

@@ -144,7 +144,6 @@ function ifZero(summary: string): WatchedState["problem"] {
   return (value) => (value === 0 ? { summary, data: {} } : undefined);
 }
 
-/** `counted`: the name of the number in the data of the alert. */
 function ifAny(summary: (count: number) => string, counted = "count"): WatchedState["problem"] {
   return (count) =>
     count > 0 ? { summary: summary(count), data: { [counted]: count } } : undefined;
@@ -174,7 +173,6 @@ export class MetricWatch {
     });
   }
 
-  /** Returns what has happened since the last call. */
   events(gateway: WithMetrics): Problem[] {
     const found: Problem[] = [];
     if (this.#hasRisen("fenced", gateway.metric("sluice_fenced_total")[0]?.value)) {

@@ -5,7 +5,6 @@
 import type { Alert } from "./event.ts";
 
 export interface Problem {
-  /** Identifies the problem from one check to the next. */
   readonly id: string;
   readonly raised: Alert;
   /** Undefined for something that happened, such as the loss of credit, and has no end. */

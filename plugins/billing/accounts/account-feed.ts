@@ -15,7 +15,6 @@ export interface AccountFeedDeps {
 }
 
 interface Look {
-  /** Number of the newest change. */
   readonly newest: number;
   /** Monotonic time at which the look started. */
   readonly startedAt: number;
@@ -38,7 +37,6 @@ export class AccountFeed {
     this.#readAt = deps.clock.monotonic();
   }
 
-  /** False while the store cannot be read. */
   get isHealthy(): boolean {
     return this.#isHealthy;
   }
@@ -54,12 +52,12 @@ export class AccountFeed {
     return maxStaleMs !== undefined && clock.monotonic() - this.#readAt > maxStaleMs;
   }
 
-  /** Reads the changes without waiting for the look in flight if it is late. A revocation must be seen within one second. */
+  /** Reads without waiting for the look in flight if it is late. A revocation must be seen within one second. */
   refreshIfLate(): void {
     if (this.#deps.clock.monotonic() - this.#readAt > lateMs) void this.refresh();
   }
 
-  /** False if a load balancer should send requests to other replicas, because this one refuses, or is about to refuse. */
+  /** False if a load balancer should use other replicas, because this one refuses, or is about to refuse. */
   isReady(): boolean {
     return this.#deps.maxStaleMs === undefined ? this.#isHealthy : !this.isStale();
   }

@@ -66,7 +66,6 @@ export interface Purchase {
   readonly workspace: Workspace;
 }
 
-/** An entry of the audit log. */
 export interface Change extends ChangeAuthor {
   /** Ids ascend in the order of commits. */
   readonly id: number;
@@ -81,7 +80,6 @@ export interface Change extends ChangeAuthor {
 export interface ChangePage {
   /** All workspaces and the changes of the deployment if undefined. */
   readonly workspaceId?: string | undefined;
-  /** Only changes with a higher id. */
   readonly after?: number | undefined;
   readonly limit?: number | undefined;
 }

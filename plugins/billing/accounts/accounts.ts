@@ -43,7 +43,7 @@ export interface AccountsOptions {
 
 const tidyMs = 250;
 const saveUseMs = 60_000;
-/** Maximum number of times of last use per write, because other changes wait for it. The rest is written 250 ms later. */
+/** Maximum number of times of last use per write, because other changes wait for it. The rest follows 250 ms later. */
 const saveUseRows = 1_000;
 
 /** Maximum number of keys whose hashes are cached. The hashes of other keys are computed per request (1 µs). */
@@ -83,7 +83,6 @@ export class AccountsService implements Callers {
   #lookups = 0;
   #isClosed = false;
 
-  /** Rejects with a StoreError if the store cannot be used. */
   static async open(options: AccountsOptions): Promise<AccountsService> {
     return new AccountsService(options, await options.store.overrides());
   }
@@ -220,7 +219,6 @@ export class AccountsService implements Callers {
     return { name, ...this.#keys.plans[name] };
   }
 
-  /** Writes the times of last use. Keys in memory still work. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -25,7 +25,6 @@ export interface ClaimedCallersDeps {
   readonly feed: Pick<AccountFeed, "isHealthy" | "unreadable">;
 }
 
-/** A workspace as it was read, or undefined if the store did not have it. */
 interface KnownWorkspace {
   readonly workspace: Workspace | undefined;
   /** Monotonic time at which the read started. */

@@ -33,7 +33,6 @@ export class LeasedSlots implements Idempotency {
   readonly #timers: readonly Disposable[];
   #sweepAgain: Disposable | undefined;
   #isClosed = false;
-  /** Owners of the slots whose leases must be renewed. */
   readonly #held = new Set<string>();
 
   constructor({ slots, clock, log }: IdempotencyDeps) {

@@ -28,7 +28,6 @@ export async function findByHashes(
   return (await run(statement, hashes)).map(storedKey);
 }
 
-/** Returns the keys that have changed, directly or through their workspace, after the change with this number. */
 export async function keysChangedAfter(run: RunSql, change: number): Promise<readonly StoredKey[]> {
   const rows = await run(
     `${selectStoredKeys}

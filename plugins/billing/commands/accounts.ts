@@ -1,4 +1,3 @@
-/** Shared by the commands `keys`, `workspaces` and `audit`. */
 import { userInfo } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { systemClock, type CommandContext } from "sluice-gateway/internal/module";
@@ -57,8 +56,8 @@ function concerns(config: Config, { code, at }: Fault): boolean {
 
 /**
  * Runs `work` on the accounts of pipeline.yaml, in PostgreSQL or in the data folder; a gateway may use them at the same
- * time. Prints the reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in other
- * sections do not stop the command: it must be possible to revoke a key while a route has a fault.
+ * time. Prints the reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in
+ * other sections do not stop the command: it must be possible to revoke a key while a route has a fault.
  */
 export async function withAccounts(
   context: CommandContext,
@@ -144,7 +143,6 @@ function actor(): string {
   }
 }
 
-/** Names of gateways. */
 export interface Confirmations {
   readonly confirmed_by: readonly string[];
   readonly not_confirmed_by: readonly string[];

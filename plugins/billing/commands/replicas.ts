@@ -1,4 +1,3 @@
-/** The subcommands of `sluice store` about the gateways that use the database. */
 import type { CommandContext, StoreSubcommands, Subcommand } from "sluice-gateway/internal/module";
 import { schemaVersion } from "sluice-gateway/internal/postgres";
 import { checkTables, withDatabase } from "sluice-gateway/internal/process";

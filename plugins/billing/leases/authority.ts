@@ -1,6 +1,6 @@
 /**
- * Decides how much credit of a scope a replica may use. The function is pure: MemoryLedger calls it with rows in memory,
- * and PostgresLedger with rows of the database.
+ * Decides how much credit of a scope a replica may use. The function is pure: MemoryLedger calls it with rows in
+ * memory, and PostgresLedger with rows of the database.
  */
 import { windowState, type RollingWindow } from "../metering/windows.ts";
 import type { Granted, LimitReached, Want, WorkspaceLimits } from "./ledger.ts";

@@ -133,9 +133,7 @@ export class LeasedCredit {
     reservation.onChange?.();
   }
 
-  /**
-   * Empty while one is in flight, or if there is nothing to report. `due`: by default, all scopes that have changed.
-   */
+  /** Empty while one is in flight, or if there is nothing to report. `due`: by default, all changed scopes. */
   request(now: number, due?: Iterable<Lease>): readonly Want[] {
     if (this.#asked !== undefined) return [];
     const asked = new Map<Lease, readonly LeasedReservation[]>();
@@ -174,7 +172,6 @@ export class LeasedCredit {
     }
   }
 
-  /** Opens the waiting reservations that fit now, and refuses those that certainly do not fit. */
   #serve(now: number, scope: Lease, granted: Granted, asked: readonly LeasedReservation[]): void {
     for (const reservation of scope.waiting.keys()) this.#admit(reservation);
     if (granted.reached === undefined) return;
@@ -197,7 +194,6 @@ export class LeasedCredit {
     reservation.onChange?.();
   }
 
-  /** Called when other replicas need the credit of these scopes. */
   sawEpochs(epochs: Iterable<{ readonly scope: string; readonly epoch: number }>): void {
     for (const { scope: id, epoch } of epochs) {
       const scope = this.#scopes.get(id);

@@ -180,7 +180,6 @@ class MeterReservation implements Reservation {
     if (about.streamed === true) deps.link.beginStream?.(credit, about);
   }
 
-  /** A second call returns the promise of the first. */
   settle(lines: readonly ChargeLine[], more: readonly Reservation[] = none): Promise<void> {
     if (this.#hasEnded) return this.#recorded;
     this.#hasEnded = true;

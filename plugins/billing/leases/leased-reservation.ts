@@ -60,7 +60,6 @@ export interface LeasedReservation {
    */
   isInScopes: boolean;
   waitsSince: number;
-  /** Its place among the reservations that are waiting or open. */
   place: number;
   /** True if it was open or settled before the replica was fenced. */
   isRecovering: boolean;

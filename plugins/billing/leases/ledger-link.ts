@@ -20,7 +20,6 @@ export interface LedgerLinkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: LeaseMetrics;
-  /** Name of the place where the ledger is, for the log. */
   readonly place: string;
   readonly sweepDatabase?: () => void;
 }
@@ -73,7 +72,6 @@ export class LedgerLink implements CreditLink {
     ];
   }
 
-  /** Rejects with the failure of the ledger. */
   async start(): Promise<void> {
     // The first turn registers, and the second one is the first feed.
     for (let turn = 0; turn < 2; turn++) {

@@ -60,8 +60,8 @@ export class MemoryLedger implements CreditLedger {
   #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
   /**
-   * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A charge
-   * then counts from its own time on. `keepsCharges`: true if `charges` is read.
+   * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A
+   * charge then counts from its own time on. `keepsCharges`: true if `charges` is read.
    */
   constructor(now: () => number, isAlone = false, keepsCharges = !isAlone) {
     this.#now = now;
@@ -186,7 +186,6 @@ export class MemoryLedger implements CreditLedger {
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
-  /** Deletes rows that are like new ones. */
   sweep(): void {
     const now = this.#now();
     for (let n = 0; n < rowsPerSweep; n++) {

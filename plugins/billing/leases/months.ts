@@ -1,7 +1,7 @@
 /**
- * Divides a month (UTC) of a workspace into included, purchased and overage. A charge has one amount; the division follows
- * from the sum of the month, so a change of the plan counts for the whole month (decisions.md section 3). All amounts are
- * in milli-CU.
+ * Divides a month (UTC) of a workspace into included, purchased and overage. A charge has one amount; the division
+ * follows from the sum of the month, so a change of the plan counts for the whole month (decisions.md section 3). All
+ * amounts are in milli-CU.
  */
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
 
@@ -88,7 +88,6 @@ export function drawnIn({ sumMilliCu, limits, purchasedBeforeMilliCu }: CurrentM
   return drawn(sumMilliCu, limits, purchasedBeforeMilliCu);
 }
 
-/** `purchasedMilliCu`: all purchases. */
 export function purchasedLeftIn(month: CurrentMonth, purchasedMilliCu: number): number {
   const { purchasedBeforeMilliCu, limits } = month;
   const now = drawnIn({ ...month, limits: { ...limits, purchasedMilliCu } }).purchasedMilliCu;
@@ -119,7 +118,6 @@ export function addDrawn(
 export interface Period {
   /** Milliseconds since 1970. */
   readonly start: number;
-  /** Start of the next period. */
   readonly end: number;
 }
 

@@ -24,7 +24,6 @@ export class PostLane {
   #queue: Queued[] = [];
   #queuedCharges = 0;
   #sent: Batch | undefined;
-  /** Batches that must be posted again, oldest first. */
   #again: Batch[] = [];
   #kept: Batch[] = [];
   readonly #keptMs: number;
@@ -62,7 +61,6 @@ export class PostLane {
     return removed.map(({ settled }) => settled);
   }
 
-  /** Returns the next batch, or undefined while one is in flight or if there is none. */
   request(): Batch | undefined {
     if (this.#sent !== undefined) return undefined;
     this.#sent = this.#again.shift() ?? this.#nextBatch(this.#posted + 1);

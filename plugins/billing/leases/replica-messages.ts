@@ -50,7 +50,6 @@ const lostMs = 2_000;
 export class MessagesInFlight {
   #no = 0;
   readonly #sent = new Map<Kind, Sent>();
-  /** The earliest time of the next message of each kind. */
   readonly #notBefore = new Map<Kind, number>();
 
   continueAfter(no: number): void {

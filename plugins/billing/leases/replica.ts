@@ -42,7 +42,6 @@ export class LedgerReplica {
   readonly #batchMs: number;
   readonly #credit = new LeasedCredit((settled) => this.#lane.add(settled, this.#now));
   readonly #lane: PostLane;
-  /** Undefined while it is not registered. */
   #replica: number | undefined;
   readonly #inFlight = new MessagesInFlight();
   #lastFeedAt = -Infinity;
@@ -51,7 +50,6 @@ export class LedgerReplica {
   /** The ledger's clock minus the clock of this replica. */
   #offsetMs: number | undefined;
   #state: State = "serving";
-  /** Time of the call in progress. */
   #now = 0;
   /** Registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
   readonly counters = { fenced: 0, epochs: 0, wentBack: 0 };

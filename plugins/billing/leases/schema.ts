@@ -1,6 +1,6 @@
 /**
- * Functions in PostgreSQL. Gateways may execute them, and have no other right to write to the charges and to the sums that
- * are made of charges. Everything else is a statement of PostgresLedger.
+ * Functions in PostgreSQL. Gateways may execute them, and have no other right to write to the charges and to the sums
+ * that are made of charges. Everything else is a statement of PostgresLedger.
  *
  * A transaction locks the row of its replica first. A replica writes only rows that carry its number, so replicas never
  * deadlock while they post.
@@ -11,8 +11,8 @@ import { isCountedSql } from "./ledger-statements.ts";
 import { monthOfSql, tables } from "./schema-tables.ts";
 
 /**
- * `hours` has the sums of the charges that a replica has made in an hour (hours since 1970) with the same names. An empty
- * text is a missing name. `names` is a digest of the names, because some are too long for an index.
+ * `hours` has the sums of the charges that a replica has made in an hour (hours since 1970) with the same names. An
+ * empty text is a missing name. `names` is a digest of the names, because some are too long for an index.
  */
 const hourTables = `
 DROP TABLE IF EXISTS sluice.spend, sluice.spend_read, sluice.hours;
@@ -53,7 +53,6 @@ const addToHours = (charges: string, replica: string): string => `
 /** The charges of earlier versions are added up. */
 const hours: string = `${hourTables}${addToHours("sluice.charges", "replica")};`;
 
-/** Every wait for a lock has a time limit. */
 const entryPoint =
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms'";
 

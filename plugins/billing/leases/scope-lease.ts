@@ -26,7 +26,6 @@ const maxNeeds = 100;
 
 interface Statement {
   readonly epoch: number;
-  /** Number of waiting reservations. */
   readonly needs: number;
   readonly isEnd: boolean;
   /** True if the limits or the month have changed since then. */
@@ -76,7 +75,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#usedAt = now;
   }
 
-  /** Forgets the granted credit, because the ledger has fenced the replica. */
   restart(): void {
     this.#countFromZero();
     this.reserved = 0;
@@ -92,7 +90,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#state = "new";
   }
 
-  /** The credit that is granted and neither charged nor reserved. */
   get slackMilliCu(): number {
     return this.granted - this.#spent - this.reserved;
   }
@@ -121,7 +118,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     else if (this.#stated !== undefined) this.#stated.isOutdated = true;
   }
 
-  /** Called when the ledger may have lost the granted slack, which is then stated again. */
   stateAgain(): void {
     this.#stated = undefined;
   }

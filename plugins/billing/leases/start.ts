@@ -71,7 +71,6 @@ async function checked<T>(database: Postgres, work: () => Promise<T>): Promise<T
   }
 }
 
-/** Rejects with StoreError. */
 export async function openLeasedMeter(
   database: Postgres,
   mode: ReplicaMode,
@@ -119,7 +118,6 @@ interface Gateways {
   readonly stranded: number;
 }
 
-/** Never rejects. */
 async function sweep(database: Postgres, report: (gateways: Gateways) => void): Promise<void> {
   try {
     await database.query("sweep", "SELECT sluice.credit_sweep()");

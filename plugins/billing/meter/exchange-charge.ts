@@ -30,7 +30,6 @@ type Line = Omit<ChargeLine, "surface">;
 export interface ExchangeChargeDeps {
   readonly reserver: Reserver;
   readonly commits: CommitReplies;
-  /** Returns the result of a reservation as surfaces get it. */
   readonly taken: <T>(result: Awaitable<T>) => Awaitable<T>;
 }
 
@@ -135,7 +134,6 @@ export class ExchangeCharge implements Charge {
     return undefined;
   }
 
-  /** Resolves when the charge has been written to disk. */
   #charge(
     reservation: Reservation,
     lines: readonly Line[],
@@ -199,8 +197,8 @@ function sumOf(lines: readonly Line[]): number {
 }
 
 /**
- * The commits of one exchange before its last one. A connection can stay open for days and make a commit per message, so
- * a commit is forgotten as soon as its charges are on disk.
+ * The commits of one exchange before its last one. A connection can stay open for days and make a commit per message,
+ * so a commit is forgotten as soon as its charges are on disk.
  */
 class EarlierCommits {
   readonly #pending = new Set<Promise<void>>();

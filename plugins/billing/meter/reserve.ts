@@ -130,7 +130,6 @@ export function replyTo(refusal: Refusal): Reply {
 }
 
 const scopes = ["plan", "30d", "24h", "unavailable", "anonymous"] as const;
-/** The limit that would have refused the request. */
 export type ShadowScope = (typeof scopes)[number];
 export type CountShadowRefusal = (scope: ShadowScope, x: Exchange) => void;
 

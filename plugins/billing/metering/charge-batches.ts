@@ -1,6 +1,7 @@
 /**
- * Writes the charges of one process, with its threads, to the journal. The charges of one turn of the event loop share a
- * commit, and so do all that are settled while a commit is in flight. The authority accepts charges when they are on disk.
+ * Writes the charges of one process, with its threads, to the journal. The charges of one turn of the event loop share
+ * a commit, and so do all that are settled while a commit is in flight. The authority accepts charges when they are on
+ * disk.
  */
 import { availableParallelism } from "node:os";
 import type { Clock, Log } from "sluice-gateway/plugin";
@@ -110,7 +111,6 @@ export class ChargeBatches {
   #next: Batch | undefined;
   /** Defined in the states `writing` and `kept`, and sometimes in `ending`. */
   #commit: Commit | undefined;
-  /** Ends with the state `writing`. */
   #written = resolved;
   #lastRows = 0;
   /** Number of those that came from threads. */
@@ -174,8 +174,8 @@ export class ChargeBatches {
   }
 
   /**
-   * Writes the charges of a thread, with the present time, because times in the journal ascend. Resolves when they are on
-   * disk. Rejects if they never will be.
+   * Writes the charges of a thread, with the present time, because times in the journal ascend. Resolves when they are
+   * on disk. Rejects if they never will be.
    */
   post(given: PostRequest): Promise<ReplicaStatus> {
     const { promise, resolve, reject } = Promise.withResolvers<ReplicaStatus>();
@@ -260,7 +260,6 @@ export class ChargeBatches {
     return { batch, charges, events, draws, bytes: encoder.bytes, rows: encoder.rows };
   }
 
-  /** Returns the months that the charge changes. */
   #encodeCharge(charge: LeasedCharge, stream: number): MonthDraws {
     const { workspaceId } = charge;
     let draws = this.#recorded.draws.get(workspaceId);

@@ -57,9 +57,9 @@ export function tagOf(text: string): string {
 }
 
 /**
- * Returns the agent as JSON. A plugin can set anything, so members of the wrong type are omitted: one charge that cannot
- * be written would fail all charges of its commit. If the JSON is too long, the capabilities are omitted first. If it is
- * still too long, because the agent's step did not limit its texts, the line is empty.
+ * Returns the agent as JSON. A plugin can set anything, so members of the wrong type are omitted: one charge that
+ * cannot be written would fail all charges of its commit. If the JSON is too long, the capabilities are omitted first.
+ * If it is still too long, because the agent's step did not limit its texts, the line is empty.
  */
 function agentLine(agent: Agent): string {
   if (!isObject(agent)) return "";
@@ -110,7 +110,6 @@ export interface UsageRow extends Omit<SpendAmounts, "calls"> {
   readonly model: string | undefined;
   readonly requestId: string;
   readonly agent: Agent | undefined;
-  /** Prices from which the charge of an inference was computed. */
   readonly pricing: Pricing | undefined;
   readonly estimated: boolean;
   readonly outcome: string;

@@ -39,7 +39,6 @@ interface Group {
 export class JournalFile implements Disposable {
   readonly #db: DatabaseSync;
   readonly #sums: Sums;
-  /** Number of the last commit. */
   #seq: number;
   #checkpointMinute = 0;
   #rowsSinceCheckpoint = 0;

@@ -9,7 +9,7 @@ export function hasJournal(dataDir: string): boolean {
   return existsSync(writtenPath(dataDir));
 }
 
-/** Returns the file that has the charges. Until the first start of this release, it is the one of an earlier release. */
+/** Until the first start of this release, the charges are in the file of an earlier release. */
 export function writtenPath(dataDir: string): string {
   const file = chargesPath(dataDir);
   const earlier = earlierPath(dataDir);

@@ -17,7 +17,6 @@ export function chargesPath(dataDir: string): string {
   return join(dataDir, "charges.db");
 }
 
-/** The file in which earlier releases keep the charges. */
 export function earlierPath(dataDir: string): string {
   return join(dataDir, "journal.db");
 }
@@ -97,9 +96,9 @@ const earlierTables = `
   `;
 
 /**
- * `hours` are the sums of charges by hour and by everything that reports distinguish. `key_hours` are those by key of the
- * last 30 days. The numbers of a missing model and of a missing route are 0, and a missing tag is an empty text. All sums
- * are made again from the commits, at the first start.
+ * `hours` are the sums of charges by hour and by everything that reports distinguish. `key_hours` are those by key of
+ * the last 30 days. The numbers of a missing model and of a missing route are 0, and a missing tag is an empty text.
+ * All sums are made again from the commits, at the first start.
  */
 const hours = `
   DROP TABLE IF EXISTS hours;

@@ -9,7 +9,6 @@ import { chargesPath } from "./journal-schema.ts";
 
 export interface JournalWorkerData {
   readonly dataDir: string;
-  /** Only for tests: see `JournalFile.open`. */
   readonly maxPages?: number | undefined;
   /** The records of the next commit. The thread reads them while it writes. */
   readonly records: SharedArrayBuffer;
@@ -34,7 +33,6 @@ export type JournalMessage =
       readonly message: string;
       readonly remedy: string;
     }
-  /** The probe has succeeded. */
   | { readonly kind: "recovered" };
 
 if (parentPort !== null) start();

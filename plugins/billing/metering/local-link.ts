@@ -1,7 +1,8 @@
 /**
- * Connects the reservations of a gateway that is alone with its authority, which is in the same process. Everything here
- * runs on the main thread. Asking the authority is a function call, so checking a limit and reserving credit are one step,
- * and no reservation ever waits. Charges count as granted credit until they are on disk: see charge-batches.ts.
+ * Connects the reservations of a gateway that is alone with its authority, which is in the same process. Everything
+ * here runs on the main thread. Asking the authority is a function call, so checking a limit and reserving credit are
+ * one step, and no reservation ever waits. Charges count as granted credit until they are on disk: see
+ * charge-batches.ts.
  */
 import type { ReservedFor } from "sluice-gateway/services";
 import { LeasedCredit } from "../leases/leased-credit.ts";

@@ -1,6 +1,6 @@
 /**
- * The time of a meter. It does not go back if the clock does, so that the journal's times ascend, until the charges of a
- * clock that ran ahead have been moved to the present (redate.ts).
+ * The time of a meter. It does not go back if the clock does, so that the journal's times ascend, until the charges of
+ * a clock that ran ahead have been moved to the present (redate.ts).
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { periodOf } from "../leases/months.ts";

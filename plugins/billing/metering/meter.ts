@@ -222,7 +222,6 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
   }
 }
 
-/** Throws StoreError. */
 function canCorrect(dataDir: string, now: number): boolean {
   using db = openJournalReader(dataDir);
   return findFutureCommits(db, now) !== undefined;

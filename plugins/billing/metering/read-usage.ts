@@ -1,4 +1,3 @@
-/** Reads settled charges from the journal, even while a gateway writes it. */
 import type { DatabaseSync } from "node:sqlite";
 import { blob, explain, StoreError } from "sluice-gateway/internal/store";
 import { parseChargeId, type ChargeId } from "./charge-number.ts";

@@ -26,7 +26,6 @@ export class RecordEncoder {
   #newNames: string[] = [];
   readonly #memory: SharedArrayBuffer;
   #target: Target;
-  /** Number of bytes and of records since the last `clear`. */
   bytes = 0;
   rows = 0;
 
@@ -91,7 +90,6 @@ export class RecordEncoder {
     this.#added(writeClosed(this.#target, this.bytes, time, intent, why));
   }
 
-  /** Called before the records of the next commit. */
   clear(): void {
     this.bytes = 0;
     this.rows = 0;

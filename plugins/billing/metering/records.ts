@@ -249,7 +249,6 @@ export class RecordCursor {
     return (this.flags & estimatedFlag) !== 0;
   }
 
-  /** 0 if the route is unknown. */
   get route(): number {
     if ((this.flags & routeFlag) === 0) return 0;
     return this.view.getUint32(this.#next - routeBytes, true);
@@ -284,7 +283,6 @@ export class RecordCursor {
     return this.bytes.toString("utf8", from, from + length);
   }
 
-  /** Sum of the three draws of a charge, in milli-CU. */
   get costMilliCu(): number {
     const { included, purchased, overage } = at.charge;
     return this.float(included) + this.float(purchased) + this.float(overage);

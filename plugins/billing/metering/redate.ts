@@ -32,9 +32,9 @@ export interface FutureCommits {
 
 /**
  * Returns the commits that are later than `now`, if it is certain that they are wrong and not the clock. Such a clock
- * has left a jump in the journal: it lasted less than it was ahead, so the jump is longer than the time that the commits
- * after it span. A clock that is behind falls among the charges, where no such jump is. Undefined if there are none, or
- * if it is not certain. The meter then keeps the time of the last charge.
+ * has left a jump in the journal: it lasted less than it was ahead, so the jump is longer than the time that the
+ * commits after it span. A clock that is behind falls among the charges, where no such jump is. Undefined if there are
+ * none, or if it is not certain. The meter then keeps the time of the last charge.
  */
 export function findFutureCommits(db: DatabaseSync, now: number): FutureCommits | undefined {
   const last = newestCommit(db);
@@ -51,8 +51,8 @@ export function findFutureCommits(db: DatabaseSync, now: number): FutureCommits 
 
 /**
  * Dates these commits to the present, and computes the sums again. The journal keeps their old times in the table
- * `redated_commits`, which earlier releases ignore. All of this is one transaction, so that a crash changes nothing. The
- * sums must be complete. Throws if the journal cannot be written.
+ * `redated_commits`, which earlier releases ignore. All of this is one transaction, so that a crash changes nothing.
+ * The sums must be complete. Throws if the journal cannot be written.
  */
 export function redateCommits(db: DatabaseSync, future: FutureCommits): void {
   const now = future.present;

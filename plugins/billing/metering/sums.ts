@@ -1,7 +1,8 @@
 /**
  * The sums of the records since the last checkpoint: the charges by hour, by key and minute, and the open intents. The
  * thread of the charges adds every commit to them and writes them once per minute, in one transaction with a commit. A
- * start reads the sums and replays at most the records of the last minute; readers add the charges since the checkpoint.
+ * start reads the sums and replays at most the records of the last minute; readers add the charges since the
+ * checkpoint.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { number, transaction } from "sluice-gateway/internal/store";
@@ -46,8 +47,8 @@ type Steps = Map<number, Map<number, number>>;
 export class Sums {
   readonly #hours: HourSum[] = [];
   /**
-   * The sums without a tag by hash, because a text as the key would double the CPU time of a charge in this thread. Those
-   * with a tag are found by text: clients choose tags, and could choose many with the same hash.
+   * The sums without a tag by hash, because a text as the key would double the CPU time of a charge in this thread.
+   * Those with a tag are found by text: clients choose tags, and could choose many with the same hash.
    */
   readonly #byHash = new Map<number | string, HourSum>();
   readonly #minutes: Steps = new Map();

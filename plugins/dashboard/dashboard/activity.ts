@@ -1,6 +1,4 @@
-/**
- * The activity of the last ten minutes, of all callers and of each group, and single exchanges while a user watches.
- */
+/** The activity of the last ten minutes, of all callers and each group, and single exchanges while a user watches. */
 import type { SettledExchange } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 
@@ -88,7 +86,6 @@ export class Tally {
     if (now < this.#watchedUntil) this.#keep(exchange);
   }
 
-  /** Refusals by GATEWAY code. */
   get refusals(): ReadonlyMap<string, RecentCounter> {
     return this.#refusals;
   }

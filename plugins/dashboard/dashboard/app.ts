@@ -23,7 +23,6 @@ import { queryOf } from "./input.ts";
 
 const bodyBytes = 16 * 1024;
 
-/** Returns an instance that is ready for requests and does not listen itself. */
 export async function openApp(deps: DashboardDeps): Promise<FastifyInstance> {
   const app = fastify({ logger: false, genReqId: () => randomUUID() });
   answerErrors(app, deps.log);

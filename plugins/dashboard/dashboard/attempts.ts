@@ -13,7 +13,6 @@ export type SignInBy = "key" | "oidc";
 export interface Refused {
   readonly by: SignInBy;
   readonly code: GatewayCode;
-  /** Further members of the log line. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
@@ -28,7 +27,6 @@ export interface Attempts {
   refused(request: FastifyRequest, refused: Refused): void;
 }
 
-/** `keep`: keeps the counts of attempts when the gateway reloads. */
 export function createAttempts(
   { store: { redis }, log, metrics }: Pick<Host, "store" | "log" | "metrics">,
   keep: (name: string, make: () => AttemptLimiter) => AttemptLimiter,

@@ -175,7 +175,6 @@ function refusals(tally: Tally, now: number): Refusal[] {
   }));
 }
 
-/** Sorts the reasons of the last ten minutes first, by frequency. */
 function sortedRefusals(all: readonly Refusal[]): Refusal[] {
   return all.toSorted((a, b) => b.recent - a.recent || b.total - a.total);
 }

@@ -13,9 +13,7 @@ export interface GatewayPart<T> {
 }
 
 export interface AllGateways<Question, T> extends Disposable {
-  /**
-   * The part of this gateway is first. `isComplete`: false if the others cannot be asked. Rejects only if `own` throws.
-   */
+  /** The own part is first. `isComplete`: false if the others cannot be asked. Rejects only if `own` throws. */
   ask(question: Question): Promise<{
     readonly parts: readonly GatewayPart<T>[];
     readonly isComplete: boolean;

@@ -1,8 +1,8 @@
 /**
  * Sends requests of the view Playground to the public listener of this gateway, because the page may only reach its own
- * origin. The user enters a key for it, which is forwarded and never stored. Only a few kinds of calls are forwarded, so
- * the page cannot reach anything else. `@fastify/http-proxy` needs the same code to change the body, the status and the
- * fields, and would add undici, which is 870 KB, to the package.
+ * origin. The user enters a key for it, which is forwarded and never stored. Only a few kinds of calls are forwarded,
+ * so the page cannot reach anything else. `@fastify/http-proxy` needs the same code to change the body, the status and
+ * the fields, and would add undici, which is 870 KB, to the package.
  */
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";

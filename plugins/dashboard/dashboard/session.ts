@@ -54,15 +54,12 @@ export interface SessionRef {
 }
 
 export interface Sessions {
-  /** `origin`: that of the page. */
   begin(of: SessionOf, request: FastifyRequest, origin: string | undefined): string;
   /** Returns the viewer. Undefined if there is no session, or it has ended. Rejects with a StoreError. */
   viewer(request: FastifyRequest): Promise<Viewer | undefined>;
-  /** Undefined if there is no session, or it has ended. */
   current(request: FastifyRequest): SessionRef | undefined;
   /** Ends a session, for every gateway on this store and after a restart. Rejects with a StoreError. */
   end(session: SessionRef | undefined): Promise<void>;
-  /** Returns the cookie that removes the session's cookie. */
   noCookie(request: FastifyRequest): string;
 }
 

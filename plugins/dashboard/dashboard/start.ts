@@ -80,7 +80,7 @@ export function openDashboard(
   };
 }
 
-/** Loads the packages, the routes and the rest in three turns of the event loop, because other requests wait for each. */
+/** Loads everything in three turns of the event loop, because other requests wait for each. */
 async function loadApp(deps: DashboardDeps): Promise<FastifyInstance> {
   await import("./packages.ts");
   await nextTurn();

@@ -65,7 +65,6 @@ export const readKeyChange = body<KeyChange>(
   { minProperties: 1 },
 );
 
-/** `overlap_seconds`: how long the old key remains valid. */
 export const readRotation = body<{ readonly overlap_seconds: number }>(["overlap_seconds"], {
   overlap_seconds: { type: "integer", minimum: 0, maximum: maxOverlapSeconds },
 });

@@ -1,6 +1,6 @@
 /**
- * Creates a batch of the next charges as CloudEvents 1.0 ("JSON Batch Format"), which OpenMeter and others accept. For the
- * data folder, this is a job of a thread, because thousands of events per second would block the event loop.
+ * Creates a batch of the next charges as CloudEvents 1.0 ("JSON Batch Format"), which OpenMeter and others accept. For
+ * the data folder, this is a job of a thread, because thousands of events per second would block the event loop.
  */
 import { type UsageJson, usageJson } from "../charge-text.ts";
 import { readUsage, type UsageRange } from "../read-usage.ts";

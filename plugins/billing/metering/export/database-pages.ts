@@ -8,7 +8,7 @@ import { numberOf, parseChargeId, placesPerCommit } from "../charge-number.ts";
 import type { UsageJson } from "../charge-text.ts";
 import type { ChargePage, ChargePages, PageRange } from "./batch.ts";
 
-/** Further charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
+/** Charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
 const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last
   FROM sluice.replicas ORDER BY id`;
 
@@ -158,8 +158,8 @@ export function lastRead({ doneTo, read }: SharedPosition, replica: ChargedRepli
 }
 
 /**
- * Returns the position after further charges. `replicas`: all that have registered so far; a later one gets a higher id.
- * `read`: the numbers of the last charges that were read, by replica, where they differ from those in `position`.
+ * Returns the position after further charges. `replicas`: all that have registered so far; a later one gets a higher
+ * id. `read`: the numbers of the last charges that were read, by replica, where they differ from those in `position`.
  */
 export function moved(
   position: SharedPosition,

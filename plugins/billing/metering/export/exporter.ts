@@ -1,7 +1,8 @@
 /**
  * Delivers every settled charge to the billing system (the sink) at least once and in the order of the commits. The
- * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the store
- * marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
+ * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the
+ * store marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and
+ * `id`.
  */
 import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
 import type { BatchHead, BatchRange } from "./batch.ts";
@@ -45,7 +46,6 @@ export class Exporter {
   #size: number;
   #failures = 0;
 
-  /** Starts the delivery, which runs until `close`. */
   constructor(deps: ExporterDeps) {
     this.#deps = deps;
     this.#size = deps.batch;

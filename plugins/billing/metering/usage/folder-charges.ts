@@ -1,6 +1,6 @@
 /**
- * Reads the charges of the data folder with SQL, even while a gateway writes them. A report is a job of a thread, because it
- * reads many rows.
+ * Reads the charges of the data folder with SQL, even while a gateway writes them. A report is a job of a thread,
+ * because it reads many rows.
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { blob, explain, number, sqliteText, text } from "sluice-gateway/internal/store";

@@ -12,8 +12,8 @@ const maxAnswerBytes = 256 * 1024;
 export class NoAnswerError extends Error {}
 
 /**
- * Returns a `fetch` without redirects, with limits of time and size. It sends nothing in plain text, except to an issuer
- * whose own URL is http, which the options allow on this machine only. Rejects with a NoAnswerError.
+ * Returns a `fetch` without redirects, with limits of time and size. It sends nothing in plain text, except to an
+ * issuer whose own URL is http, which the options allow on this machine only. Rejects with a NoAnswerError.
  */
 export function providerFetch(issuer: string, send: SendRequest, clock: Clock): CustomFetch {
   const plainHost = new URL(issuer).protocol === "http:" ? new URL(issuer).hostname : undefined;

@@ -152,7 +152,7 @@ function isUnreachable(error: unknown): boolean {
   return error instanceof Error && error.cause !== error && isUnreachable(error.cause);
 }
 
-/** Describes an error without its `cause`, which may contain tokens. Codes of the provider are cut and made printable. */
+/** The `cause` is left out, because it may contain tokens. Codes of the provider are cut and made printable. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "failed";
   const own = "error" in error ? [error.error] : "code" in error ? [error.code] : [];

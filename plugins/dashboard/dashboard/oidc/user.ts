@@ -10,7 +10,6 @@ export type Claims = Readonly<Record<string, unknown>>;
 export interface OidcUser {
   /** See `providerId`. */
   readonly provider: string;
-  /** Id of the user at the provider. */
   readonly subject: string;
   readonly email?: string;
   readonly role: Role;
@@ -20,7 +19,7 @@ export interface OidcUser {
   readonly workspaceId?: string;
 }
 
-/** Returns a short text that differs if the provider, the client, the claims that are read, or the environment differ. */
+/** Returns a short text that depends on the provider, the client, the claims that are read and the environment. */
 export function providerId(
   {
     issuer,
@@ -43,7 +42,7 @@ export function hasRole(
   return isMapped && provider === providerId(options, environment);
 }
 
-/** OpenID Connect Core section 2 limits a subject to 255 ASCII characters. Spaces would make the audit log ambiguous. */
+/** OpenID Connect Core section 2 allows 255 ASCII characters. Spaces would make the audit log ambiguous. */
 const subjectForm = /^[!-~]{1,255}$/;
 /** RFC 5321 limits a path to 256 characters. */
 const emailForm = /^[!-'*-~]{1,254}$/;
