@@ -17,7 +17,7 @@ export interface Refused {
 }
 
 export interface Attempts {
-  /** Resolves with the seconds to wait, or undefined. A refusal is counted, and logged once per minute. */
+  /** Resolves with the seconds to wait if the attempt is refused, which is counted, and logged once per minute. */
   limit(request: FastifyRequest, by: SignInBy): Promise<number | undefined>;
   /**
    * Does the same for answers of the provider that do not belong to a sign-in of the browser. They have a separate
