@@ -24,8 +24,7 @@ export default {
     return [{ code: "SLUICE_STRICT_DURABILITY", pointer: "/metering/durability", message }];
   },
   sharedSettings({ plans, metering: given }) {
-    // The section has been validated. The header fields of the export may be secrets, and they do not affect any
-    // amount.
+    // The section has been validated. The header fields of the export may be secrets, and do not affect any amount.
     const { export: exported, ...rest } = (given ?? {}) as MeteringSettings;
     const { headers: _, ...destination } = exported ?? {};
     return { plans, metering: { ...rest, export: destination } };

@@ -17,7 +17,6 @@ export interface DeliveryDeps {
   readonly metrics: AlertMetrics;
 }
 
-/** An alert with the text that is signed and posted. */
 export interface WaitingAlert {
   readonly id: string;
   readonly type: string;
@@ -29,7 +28,7 @@ export const maxWaiting = 256;
 /** Time limit for a response, with its body. */
 const answerMs = 10_000;
 const maxAnswerBytes = 16 * 1024;
-/** Half of the wait is random. The wait doubles from ten seconds to ten minutes, so the attempts take half an hour to an hour. */
+/** Half of the wait is random. It doubles up to ten minutes, so the attempts take half an hour to an hour. */
 const firstWaitMs = 10_000;
 const maxWaitMs = 600_000;
 const maxAttempts = 12;
@@ -130,14 +129,14 @@ export class Delivery {
   }
 }
 
-/** Returns the key of a secret, which has been validated: `whsec_` and base64. */
+/** The secret has been validated: `whsec_` and base64. */
 function signingKey(secret: string): Buffer {
   return Buffer.from(secret.slice("whsec_".length), "base64");
 }
 
 /**
- * Returns the header fields of one attempt, signed as specified by Standard Webhooks
- * (github.com/standard-webhooks/standard-webhooks, version 1.0.0). `id`: the same in all attempts of an alert. `now`: milliseconds since 1970.
+ * Signs as specified by Standard Webhooks (github.com/standard-webhooks/standard-webhooks, version 1.0.0). `id`: the
+ * same in all attempts of an alert. `now`: milliseconds since 1970.
  */
 function signedHeaders(
   key: Buffer,

@@ -40,7 +40,6 @@ export interface Alert {
   readonly type: AlertType;
   /** One sentence for people. */
   readonly summary: string;
-  /** Members of `data` that belong to the type. */
   readonly data: object;
 }
 

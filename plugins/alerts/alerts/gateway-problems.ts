@@ -1,4 +1,3 @@
-/** Finds problems of the gateway: ejected backends, a failed reload, a stuck export and a full disk. */
 import { statfs } from "node:fs/promises";
 import { failingServers } from "sluice-gateway/internal/http";
 import type { BackendStatus, RunningGateway } from "sluice-gateway/plugin";
@@ -6,13 +5,9 @@ import { isObject } from "sluice-gateway/internal/toolkit";
 import { cut } from "./event.ts";
 import type { Problem } from "./problems.ts";
 
-/** Maximum number of faults of pipeline.yaml in an alert. */
 const maxFaults = 10;
 
-/**
- * Returns the servers that the gateway does not use because they fail. Default addresses that the operator has not set
- * are omitted.
- */
+/** Default addresses that the operator has not set are omitted. */
 export function ejectedBackends({ backends }: Pick<RunningGateway, "backends">): Problem[] {
   return backends.filter(({ isDefault }) => isDefault !== true).flatMap(ejectedServers);
 }
@@ -43,7 +38,6 @@ function wrongHead({ title, ready }: BackendStatus): Problem[] {
   ];
 }
 
-/** `cause`: details of the reason, for example a status of the server. */
 function backendProblem(
   id: string,
   data: object,
@@ -98,7 +92,6 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** `stuckAfterMs`: maximum age of a charge that waits for delivery. */
 export function stuckExport(
   { metric }: Pick<RunningGateway, "metric">,
   stuckAfterMs: number,

@@ -1,4 +1,3 @@
-/** Service `alerts`: posts signed events to a webhook of the operator. */
 import { defineService } from "sluice-gateway/plugin";
 import { sections, type Options } from "./options.ts";
 

@@ -26,13 +26,11 @@ interface LimitUse {
   readonly workspaceId: string;
   readonly key?: { readonly id: string; readonly name: string };
   readonly usedMilliCu: number;
-  /** Undefined without a limit. */
   readonly limitMilliCu: number | undefined;
 }
 
 export class LimitWatch {
   readonly #deps: LimitDeps;
-  /** Milli-CU of each key at the last check. */
   #usedByKey: ReadonlyMap<string, number> = new Map();
   /** The thresholds of this day or month that were reported, by any gateway. */
   readonly #reported = new Map<string, number>();
@@ -41,7 +39,7 @@ export class LimitWatch {
     this.#deps = deps;
   }
 
-  /** Calls `report` for each alert to send. Rejects with a StoreError if a store cannot be read. */
+  /** Rejects with a StoreError if a store cannot be read. */
   async look(report: (alert: Alert) => void): Promise<void> {
     const { metering, clock, accounts } = this.#deps;
     const now = clock.now();
@@ -140,7 +138,7 @@ class Pauses {
   }
 }
 
-/** Returns the end of the UTC day, or of the calendar month, in milliseconds since 1970. */
+/** Returns milliseconds since 1970. */
 function periodEnd(scope: LimitUse["scope"], now: number): number {
   if (scope === "24h") return (Math.floor(now / dayMs) + 1) * dayMs;
   const date = new Date(now);

@@ -1,11 +1,9 @@
-/** Finds problems in the metrics of the gateway: its stores, the other gateways, the clock, the certificate, prices. */
 import type { RunningGateway } from "sluice-gateway/plugin";
 import type { Alert, AlertType } from "./event.ts";
 import type { Problem } from "./problems.ts";
 
 type WithMetrics = Pick<RunningGateway, "metric">;
 
-/** A state of the gateway that one metric shows. */
 interface WatchedState {
   readonly metric: string;
   /** Value of the label `state`, for a metric that has it. */
@@ -146,19 +144,17 @@ function ifZero(summary: string): WatchedState["problem"] {
   return (value) => (value === 0 ? { summary, data: {} } : undefined);
 }
 
-/** `counted`: the name of the number in the data of the alert. */
 function ifAny(summary: (count: number) => string, counted = "count"): WatchedState["problem"] {
   return (count) =>
     count > 0 ? { summary: summary(count), data: { [counted]: count } } : undefined;
 }
 
-/** Watches states that metrics show, and counters that rise from one check to the next. */
 export class MetricWatch {
   /** Times at which current problems began, in milliseconds since 1970. */
   readonly #since = new Map<WatchedState, number>();
   readonly #counted = new Map<string, number>();
 
-  /** Returns the problems that last. A metric of a part that does not run has no values. */
+  /** A metric of a part that does not run has no values. */
   states(gateway: WithMetrics, now: number): Problem[] {
     return watched.flatMap((each): Problem[] => {
       const sample = gateway
@@ -177,7 +173,6 @@ export class MetricWatch {
     });
   }
 
-  /** Returns what has happened since the last call. */
   events(gateway: WithMetrics): Problem[] {
     const found: Problem[] = [];
     if (this.#hasRisen("fenced", gateway.metric("sluice_fenced_total")[0]?.value)) {

@@ -1,4 +1,3 @@
-/** Metrics of the alerts. */
 import type { Counter, Gauge, Metrics } from "sluice-gateway/plugin";
 
 /** `attempt`: one attempt failed. `given up`: all attempts failed. `full`: too many alerts were waiting. */

@@ -1,8 +1,7 @@
-/** The section `alerts` of pipeline.yaml. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { integerSchema } from "sluice-gateway/internal/toolkit";
 
-/** The section after validation, with defaults. */
+/** The section `alerts` of pipeline.yaml after validation, with defaults. */
 export interface Options {
   readonly alerts: AlertOptions;
 }

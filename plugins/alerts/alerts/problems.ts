@@ -5,14 +5,12 @@
 import type { Alert } from "./event.ts";
 
 export interface Problem {
-  /** Identifies the problem from one check to the next. */
   readonly id: string;
   readonly raised: Alert;
   /** Undefined for something that happened, such as the loss of credit, and has no end. */
   readonly resolved: Alert | undefined;
 }
 
-/** Minimum time between two alerts about the same problem. */
 const quietMs = 600_000;
 /** Maximum number of problems that are stored. A backend can list any number of workers. */
 const maxProblems = 1_000;
@@ -21,17 +19,13 @@ interface Known {
   /** Milliseconds since 1970. */
   readonly raisedAt: number;
   isOpen: boolean;
-  /** The alert to send when the problem has ended. */
   readonly resolved: Alert | undefined;
 }
 
 export class Problems {
   readonly #known = new Map<string, Known>();
 
-  /**
-   * Returns the alerts to send. `current`: all problems of one source, whose ids begin with `prefix`. `now`:
-   * milliseconds since 1970.
-   */
+  /** `current`: all problems of one source, whose ids begin with `prefix`. `now`: milliseconds since 1970. */
   update(prefix: string, current: readonly Problem[], now: number): Alert[] {
     const ids = new Set(current.map(({ id }) => id));
     const alerts: Alert[] = [];

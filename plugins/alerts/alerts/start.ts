@@ -1,4 +1,3 @@
-/** Checks the state of the gateway on timers, and passes changes to the delivery. */
 import { hostname } from "node:os";
 import { sendRequest } from "sluice-gateway/internal/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";

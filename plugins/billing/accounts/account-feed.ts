@@ -11,12 +11,10 @@ export interface AccountFeedDeps {
    * time, because a store on the same disk cannot be changed by others while it cannot be read.
    */
   readonly maxStaleMs: number | undefined;
-  /** Called with the changes, one batch after the other. */
   readonly apply: (changes: StoreChanges) => void;
 }
 
 interface Look {
-  /** Number of the newest change. */
   readonly newest: number;
   /** Monotonic time at which the look started. */
   readonly startedAt: number;
@@ -32,23 +30,18 @@ export class AccountFeed {
   /** Monotonic time at which the last successful read started. */
   #readAt: number;
   #running: Promise<void> | undefined;
-  /** The read that follows the one in flight. */
   #next: Promise<void> | undefined;
 
-  /** Values that are read from the store from now on count as current. */
   constructor(deps: AccountFeedDeps) {
     this.#deps = deps;
     this.#readAt = deps.clock.monotonic();
   }
 
-  /** False while the store cannot be read. */
   get isHealthy(): boolean {
     return this.#isHealthy;
   }
 
-  /**
-   * Number of batches that had a change. A value that was read from the store before the last batch may be outdated.
-   */
+  /** Number of batches with a change. A value that was read before the last batch may be outdated. */
   get count(): number {
     return this.#count;
   }
@@ -59,12 +52,12 @@ export class AccountFeed {
     return maxStaleMs !== undefined && clock.monotonic() - this.#readAt > maxStaleMs;
   }
 
-  /** Reads the changes without waiting for the look in flight if it is late. A revocation must be seen within one second. */
+  /** Reads without waiting for the look in flight if it is late. A revocation must be seen within one second. */
   refreshIfLate(): void {
     if (this.#deps.clock.monotonic() - this.#readAt > lateMs) void this.refresh();
   }
 
-  /** False if a load balancer should send requests to other replicas, because this one refuses, or is about to refuse. */
+  /** False if a load balancer should use other replicas, because this one refuses, or is about to refuse. */
   isReady(): boolean {
     return this.#deps.maxStaleMs === undefined ? this.#isHealthy : !this.isStale();
   }

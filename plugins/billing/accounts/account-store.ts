@@ -1,7 +1,4 @@
-/**
- * The store of workspaces, keys and the audit log. sql-account-store.ts implements it; the tests in
- * test/contract/accounts.ts hold for it in the data folder and in PostgreSQL.
- */
+/** The store of workspaces, keys and the audit log. test/contract/accounts.ts tests it in SQLite and PostgreSQL. */
 import type {
   AccountsAdmin,
   ApiKey,
@@ -32,7 +29,6 @@ export interface KeyUse {
 /** The overrides by network and model id, in the order in which they were given. */
 export type Overrides = ReadonlyMap<string, ReadonlyMap<string, ModelOverride>>;
 
-/** The parts of the accounts that a running gateway must read again. */
 export interface StoreChanges {
   /** Keys that have changed, directly or through their workspace. */
   readonly keys: readonly StoredKey[];
@@ -54,7 +50,6 @@ export interface Followers {
 
 export interface Follower {
   readonly name: string;
-  /** Number of the last change that the gateway has applied. */
   readonly seenChange: number;
   /** Time since its last message. A gateway sends one every second. */
   readonly silentMs: number;
@@ -71,7 +66,6 @@ export interface Purchase {
   readonly workspace: Workspace;
 }
 
-/** An entry of the audit log. */
 export interface Change extends ChangeAuthor {
   /** Ids ascend in the order of commits. */
   readonly id: number;
@@ -86,14 +80,13 @@ export interface Change extends ChangeAuthor {
 export interface ChangePage {
   /** All workspaces and the changes of the deployment if undefined. */
   readonly workspaceId?: string | undefined;
-  /** Only changes with a higher id. */
   readonly after?: number | undefined;
   readonly limit?: number | undefined;
 }
 
 /**
- * Every method rejects with a StoreError if the store cannot be used. When its promise has resolved, or when the surrounding transaction has committed, its change and the entry in the audit log
- * are durable.
+ * Every method rejects with a StoreError if the store cannot be used. When its promise has resolved, or the surrounding
+ * transaction has committed, its change and the entry in the audit log are durable.
  */
 export interface AccountStore extends Pick<
   AccountsAdmin,
@@ -117,7 +110,7 @@ export interface AccountStore extends Pick<
   changed(newest?: number): Promise<StoreChanges>;
   /** Returns the number of the last change that `changed` has returned. */
   seenChange(): number;
-  /** Returns the gateways that report which changes they have applied. Undefined if gateways do not report it. */
+  /** Undefined if gateways do not report which changes they have applied. */
   followers(): Promise<Followers | undefined>;
   /** Stores times of last use. An earlier time never replaces a later one. They may be lost in a crash. */
   saveUse(uses: readonly KeyUse[]): Promise<void>;
@@ -154,8 +147,6 @@ export interface AccountStore extends Pick<
    * has succeeded. When `work` has failed, it rolls back and fails with the same error.
    */
   transaction<T>(work: () => Promise<T>): Promise<T>;
-  /**
-   * Calls `listener` after every commit of this store, before the result of the change is returned. It must not throw.
-   */
+  /** Calls `listener` after every commit, before the result of the change is returned. It must not throw. */
   onCommit(listener: () => Promise<void>): void;
 }

@@ -1,6 +1,4 @@
-/**
- * Accounts in a running gateway: identifies callers from memory. Changes of the store are seen within one second.
- */
+/** Identifies callers from memory in a running gateway. Changes of the store are seen within one second. */
 import { hash } from "node:crypto";
 import type { Awaitable, Clock, Environment, Log, Session } from "sluice-gateway/plugin";
 import type {
@@ -33,28 +31,24 @@ import { KeyCache, type KeyCacheLimits } from "./key-cache.ts";
 
 export interface AccountsOptions {
   readonly store: AccountStore;
-  /** The looks at the tables of the store. */
   readonly session: Session;
   readonly environment: Environment;
   readonly plans: Plans;
   readonly clock: Clock;
   readonly log: Log;
   readonly remember?: KeyCacheLimits;
-  /** See `AccountFeedDeps`. */
   readonly maxStaleMs?: number;
-  /** Called with the number of the last change that has been applied. */
   readonly onApplied?: (change: number) => void;
 }
 
 const tidyMs = 250;
 const saveUseMs = 60_000;
-/** Maximum number of times of last use per write, because other changes wait for it. The rest is written 250 ms later. */
+/** Maximum number of times of last use per write, because other changes wait for it. The rest follows 250 ms later. */
 const saveUseRows = 1_000;
 
 /** Maximum number of keys whose hashes are cached. The hashes of other keys are computed per request (1 µs). */
 const maxDigests = 4_096;
 
-/** Maximum number of keys whose hash is remembered by their id. */
 const maxIds = 32_768;
 
 const noOverrides: ReadonlyMap<string, ModelOverride> = new Map();
@@ -89,7 +83,6 @@ export class AccountsService implements Callers {
   #lookups = 0;
   #isClosed = false;
 
-  /** Rejects with a StoreError if the store cannot be used. */
   static async open(options: AccountsOptions): Promise<AccountsService> {
     return new AccountsService(options, await options.store.overrides());
   }
@@ -198,19 +191,17 @@ export class AccountsService implements Callers {
     return entry.principal;
   }
 
-  /** `keys`: number of keys in memory. `unknown`: that of hashes of unknown and revoked keys. `lookups`: reads of keys. */
+  /** `unknown`: number of hashes of unknown and revoked keys. `lookups`: number of reads of keys from the store. */
   stats(): Readonly<Record<"keys" | "unknown" | "lookups", number>> & {
     readonly healthy: boolean;
   } {
     return { healthy: this.#feed.isHealthy, lookups: this.#lookups, ...this.#keys.size };
   }
 
-  /** See `AccountFeed`. */
   isReady(): boolean {
     return this.#feed.isReady();
   }
 
-  /** Reads the changes of the store now. This also happens every 250 ms. */
   refresh(): Promise<void> {
     return this.#feed.refresh();
   }
@@ -220,7 +211,6 @@ export class AccountsService implements Callers {
     return this.#overrides.get(network) ?? noOverrides;
   }
 
-  /** If the plans differ, every principal is created again. */
   setPlans(plans: Plans): void {
     this.#keys.setPlans(plans, this.#clock.now());
   }
@@ -229,7 +219,6 @@ export class AccountsService implements Callers {
     return { name, ...this.#keys.plans[name] };
   }
 
-  /** Writes the times of last use. Keys in memory still work. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -254,7 +243,6 @@ export class AccountsService implements Callers {
     });
   }
 
-  /** Reads a key from the store and remembers the result. */
   async #find(digest: string): Promise<KeyEntry | undefined> {
     this.#lookups++;
     for (;;) {

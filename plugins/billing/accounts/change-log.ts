@@ -1,7 +1,4 @@
-/**
- * The log of changes, and the overrides of models. The log is shown as the audit log, and a running gateway finds in it
- * what it must read again.
- */
+/** The log of changes is shown as the audit log, and a running gateway finds in it what it must read again. */
 import type { RunSql, Sql } from "sluice-gateway/plugin";
 import type { ChangeAuthor } from "sluice-gateway/services";
 import type { AccountStore, Change, Followers, StoreChanges, Overrides } from "./account-store.ts";
@@ -27,7 +24,6 @@ export async function recordChanges(
   for (const change of changes) await insertRow(run, "changes", changeColumns(by, change));
 }
 
-/** The SELECT for rows that `changeFromRow` reads. */
 const selectChanges = `SELECT id, at, actor, action, workspace_id, key_id, CAST(details AS text) AS details, request_id
   FROM sluice.changes`;
 
@@ -74,7 +70,6 @@ export class ChangeFeed {
     this.#query = query;
   }
 
-  /** Number of the last change that `changed` has returned. */
   get lastChange(): number {
     return this.#lastChange;
   }
@@ -84,7 +79,7 @@ export class ChangeFeed {
     this.#lastChange = await newestChange(this.#query);
   }
 
-  /** See `AccountStore.changed`. If there are no changes, it reads only the end of the log. */
+  /** If there are no changes, it reads only the end of the log. */
   async changed(known?: number): Promise<StoreChanges> {
     if (known === this.#lastChange) return nothing;
     const [row = {}] = await this.#query(readNewest, [this.#lastChange]);
@@ -106,7 +101,6 @@ export class ChangeFeed {
   }
 }
 
-/** Returns 0 without a change. */
 async function newestChange(query: RunSql): Promise<number> {
   const [row] = await query("SELECT coalesce(max(id), 0) AS newest FROM sluice.changes");
   return number(row ?? {}, "newest");
@@ -115,7 +109,6 @@ async function newestChange(query: RunSql): Promise<number> {
 /** The mark of a gateway that is the number of the last change that it has applied. */
 export const followerMark = "accounts";
 
-/** Reads which changes the gateways on the same PostgreSQL have applied. */
 export async function readFollowers(query: RunSql): Promise<Followers> {
   const followers = (await gatewayMarks(query, followerMark)).map(({ name, mark, silentMs }) => ({
     name,

@@ -1,7 +1,4 @@
-/**
- * Creates the principals of callers whom a plugin has authenticated by itself, from their claims and the workspaces of
- * the store.
- */
+/** Creates principals of callers whom a plugin has authenticated, from their claims and the stored workspaces. */
 import { isDeepStrictEqual } from "node:util";
 import type { Awaitable, Clock, Environment } from "sluice-gateway/plugin";
 import {
@@ -28,7 +25,6 @@ export interface ClaimedCallersDeps {
   readonly feed: Pick<AccountFeed, "isHealthy" | "unreadable">;
 }
 
-/** A workspace as it was read, or undefined if the store did not have it. */
 interface KnownWorkspace {
   readonly workspace: Workspace | undefined;
   /** Monotonic time at which the read started. */
@@ -126,7 +122,6 @@ export class ClaimedCallers {
   }
 }
 
-/** Returns undefined if no plan is known. */
 function principalOf(
   claims: CallerClaims,
   workspace: Workspace | undefined,
@@ -159,7 +154,6 @@ function principalOf(
   };
 }
 
-/** Returns a workspace that the store does not have, without its plan. */
 function unknownWorkspace(id: string): Omit<Workspace, "plan"> {
   return {
     id,
@@ -172,12 +166,10 @@ function unknownWorkspace(id: string): Omit<Workspace, "plan"> {
   };
 }
 
-/** The names of the capabilities, for values of any type. */
 const names: ReadonlySet<unknown> = new Set(capabilities);
 /** The form of ids: text without control characters, so that databases and logs can store it. */
 const idText = /^[^\p{Cc}\p{Cs}]{1,512}$/u;
 
-/** Returns true if all values have the types and ranges of `CallerClaims`. */
 function areValidClaims(claims: ReceivedClaims): claims is CallerClaims {
   return (
     isId(claims.id) &&

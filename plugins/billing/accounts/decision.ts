@@ -1,4 +1,3 @@
-/** The results of the rules in key-rules.ts and workspace-rules.ts. */
 import type { Failed } from "sluice-gateway/services";
 
 /** An entry of the audit log that is not written yet. */

@@ -1,7 +1,4 @@
-/**
- * `idempotency` of the service `accounts`. The slots are in a store; this file renews the leases of the slots in
- * flight.
- */
+/** `idempotency` of the service `accounts`: renews the leases of the slots in flight, which are in a store. */
 import { randomUUID } from "node:crypto";
 import type { Awaitable, Clock, Log } from "sluice-gateway/plugin";
 import type {
@@ -19,7 +16,7 @@ interface IdempotencyDeps {
   readonly log: Log;
 }
 
-/** Interval of renewals. Two renewals may fail before a lease ends. */
+/** Two renewals may fail before a lease ends. */
 const renewMs = 20_000;
 const sweepMs = 60_000;
 /** Maximum number of slots deleted per write, because other changes wait for it. The rest is deleted soon after. */
@@ -36,7 +33,6 @@ export class LeasedSlots implements Idempotency {
   readonly #timers: readonly Disposable[];
   #sweepAgain: Disposable | undefined;
   #isClosed = false;
-  /** Owners of the slots whose leases must be renewed. */
   readonly #held = new Set<string>();
 
   constructor({ slots, clock, log }: IdempotencyDeps) {
@@ -95,7 +91,7 @@ export class LeasedSlots implements Idempotency {
     }
   }
 
-  /** Stops the timers. Slots that are still held expire with their lease. */
+  /** Slots that are still held expire with their lease. */
   close(): void {
     this.#isClosed = true;
     for (const timer of this.#timers) timer[Symbol.dispose]();
@@ -144,7 +140,6 @@ export class LeasedSlots implements Idempotency {
     this.#sweepAgain = this.#clock.after(sweepAgainMs, () => void this.#sweep());
   }
 
-  /** Logs `complaint` and returns `otherwise` if the store cannot be used. */
   async #orElse<T>(work: () => Promise<T>, otherwise: T, complaint: string): Promise<T> {
     try {
       return await work();

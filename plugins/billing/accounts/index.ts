@@ -1,4 +1,3 @@
-/** Service `accounts`: workspaces, API keys, and what is stored with them. */
 import { defineService } from "sluice-gateway/plugin";
 import { plansOf, sections, type Options } from "./options.ts";
 import type { RunningAccounts } from "./start.ts";

@@ -14,10 +14,7 @@ import type { Change } from "./account-store.ts";
 import { keyState } from "./key-rules.ts";
 import { applyDuePlan } from "./principal.ts";
 
-/**
- * `purchasedLeftMilliCu`: remaining purchased credit, as returned by the meter. `now` decides whether a pending plan is
- * in force.
- */
+/** `now` decides whether a pending plan is in force. */
 export function workspaceJson(
   workspace: Workspace,
   purchasedLeftMilliCu: number,
@@ -36,7 +33,6 @@ export function workspaceJson(
   });
 }
 
-/** Returns the JSON of a key, without its text. */
 export function keyJson(key: KeyRecord, now: number): KeyJson {
   return omitUndefined({
     id: key.id,

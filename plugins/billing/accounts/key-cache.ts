@@ -1,6 +1,4 @@
-/**
- * The keys that a running gateway has seen, by the SHA-256 of their text. No secret is stored or compared byte by byte.
- */
+/** The keys that a running gateway has seen, by the SHA-256 of their text: no secret is stored or compared. */
 import { isDeepStrictEqual } from "node:util";
 import type { Anonymous } from "sluice-gateway/services";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
@@ -24,13 +22,10 @@ export interface KeyCacheLimits {
 /** Maximum number of evicted keys whose last use is not written yet. Further ones are lost. */
 const maxEvicted = 10_000;
 
-/**
- * Caches usable keys and unknown hashes. Both parts are bounded. An evicted key can be read from the database again.
- */
 export class KeyCache {
   plans: Plans;
   readonly #known: BoundedMap<string, KeyEntry>;
-  /** The callers with hashes that do not belong to a usable key: unknown and revoked ones. */
+  /** The callers with unknown or revoked keys. */
   readonly #unknown: BoundedMap<string, Anonymous>;
   /** Evicted or revoked keys whose last use is not on disk yet. */
   #evicted: KeyEntry[] = [];
@@ -49,12 +44,10 @@ export class KeyCache {
     return this.#known.peek(hash);
   }
 
-  /** Returns the caller if the hash is known not to belong to a usable key. */
   unusable(hash: string): Anonymous | undefined {
     return this.#unknown.peek(hash);
   }
 
-  /** Caches the result of a look-up in the database. */
   remember(hash: string, stored: StoredKey | undefined, now: number): KeyEntry | undefined {
     if (stored === undefined || stored.key.revokedAt !== undefined) {
       const entry = this.#known.peek(hash);
@@ -85,7 +78,6 @@ export class KeyCache {
     if (!isSame) this.remember(stored.hash, stored, now);
   }
 
-  /** Forgets all keys and all unknown hashes. */
   forgetAll(): void {
     for (const entry of this.#known.values()) this.#keepUse(entry);
     this.#known.clear();
@@ -104,7 +96,6 @@ export class KeyCache {
     for (const entry of this.#known.values()) this.renew(entry, now);
   }
 
-  /** Returns up to `max` keys whose last use is not saved. */
   unsaved(max: number): KeyEntry[] {
     const entries = this.#evicted.slice(0, max);
     for (const entry of this.#known.values()) {
@@ -114,13 +105,12 @@ export class KeyCache {
     return entries;
   }
 
-  /** Records that the times `uses` of these keys are saved. The keys may have been used again since. */
+  /** The keys may have been used again since `uses` were read. */
   saved(entries: readonly KeyEntry[], uses: readonly KeyUse[]): void {
     for (const [index, entry] of entries.entries()) entry.savedUsedAt = uses[index]?.usedAt ?? 0;
     this.#evicted = this.#evicted.filter((entry) => entry.usedAt > entry.savedUsedAt);
   }
 
-  /** Keeps an entry that is removed from the cache until its last use is saved. */
   #keepUse(entry: KeyEntry): void {
     const isUnsaved = entry.usedAt > entry.savedUsedAt;
     if (isUnsaved && this.#evicted.length < maxEvicted) this.#evicted.push(entry);

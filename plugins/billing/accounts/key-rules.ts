@@ -15,7 +15,7 @@ import type { KeySettings } from "./account-store.ts";
 import { conflict, type Decision } from "./decision.ts";
 import { newId, newKeyText } from "./key-text.ts";
 
-/** Decides about a new key. The workspace must exist. `activeKeys`: the number that it has. */
+/** The workspace must exist. `activeKeys`: the number of active keys that it has. */
 export function issueKey(
   wanted: NewKey,
   by: ChangeAuthor,
@@ -110,7 +110,6 @@ export function rotateKey(
   };
 }
 
-/** Returns the refusal if the workspace would have more active keys than the author may give it. */
 function refuseKeys(
   wanted: number,
   { maxActiveKeys = Infinity }: ChangeAuthor,
@@ -151,7 +150,6 @@ function capabilitySet(wanted: readonly Capability[]): ReadonlySet<Capability> {
   return new Set(capabilities.filter((each) => wanted.includes(each)));
 }
 
-/** Returns whether a key can be used. */
 export function keyState(key: ApiKey, now: number): KeyState {
   if (key.revokedAt !== undefined) return "revoked";
   return key.expiresAt !== undefined && now >= key.expiresAt ? "expired" : "active";

@@ -1,7 +1,4 @@
-/**
- * The text of an API key, `gateway_<env>_<32 hex>`: creates, recognizes and hashes it. It is shown once and never
- * stored.
- */
+/** The text of an API key is `gateway_<env>_<32 hex>`. It is shown once and never stored. */
 import { hash, randomBytes } from "node:crypto";
 import type { Environment } from "sluice-gateway/plugin";
 
@@ -9,12 +6,11 @@ export const environments: readonly Environment[] = ["dev", "stage", "prod"];
 
 const hexDigits = 32;
 
-/** Returns a new key with 128 random bits. */
 export function newKeyText(environment: Environment): string {
   return `gateway_${environment}_${randomBytes(hexDigits / 2).toString("hex")}`;
 }
 
-/** Returns the SHA-256 of a key's text in lower-case hex. 128 random bits do not need a slow hash. */
+/** Returns lower-case hex. The 128 random bits of a key do not need a slow hash. */
 export function hashKey(keyText: string): string {
   return hash("sha256", keyText);
 }
@@ -24,9 +20,7 @@ export function newId(prefix: "ws" | "key" | "pur"): string {
   return `${prefix}_${randomBytes(12).toString("hex")}`;
 }
 
-/**
- * Returns the environment of the key that starts at `from` and fills the rest of `line`. Undefined if there is no key.
- */
+/** Returns the environment of the key that starts at `from` and fills the rest of `line`, if there is one. */
 export function keyEnvironment(line: string, from = 0): Environment | undefined {
   for (const environment of environments) {
     const head = `gateway_${environment}_`;
@@ -37,10 +31,7 @@ export function keyEnvironment(line: string, from = 0): Environment | undefined 
   return undefined;
 }
 
-/**
- * Returns true if `line` contains only 0-9, a-f and A-F from `from` on. Upper case is accepted, but no key is issued
- * with it.
- */
+/** Upper case is accepted, but no key is issued with it. */
 function isHex(line: string, from: number): boolean {
   for (let i = from; i < line.length; i++) {
     const c = line.charCodeAt(i);

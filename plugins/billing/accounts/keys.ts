@@ -27,11 +27,10 @@ type Operations =
   | "revokeKey"
   | "rotateKey";
 
-/** `activeKeys`: number of active keys of the workspace of the key. */
 type Rule<T> = (key: KeyRecord, activeKeys: number) => Decision<T> | Failed;
 
 export function keysIn(sql: JoinedSql): Pick<AccountStore, Operations> {
-  /** Decides about a key. Other changes of its workspace wait. `store`: writes what `rule` has decided. */
+  /** Other changes of the workspace wait. `store`: writes what `rule` has decided. */
   const change = <T extends object>(
     id: string,
     by: ChangeAuthor,
@@ -104,7 +103,6 @@ export function keysIn(sql: JoinedSql): Pick<AccountStore, Operations> {
   };
 }
 
-/** Returns the SELECT for rows that `keyRecordFromRow` reads. `more`: further columns. */
 function selectKeys(more?: string): string {
   const columns = more === undefined ? "" : `, ${more}`;
   return `SELECT keys.*, last_used_at${columns}

@@ -1,10 +1,9 @@
-/** The section `plans` of pipeline.yaml. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { planNames, type PlanName } from "sluice-gateway/services";
 import { closed } from "../metering/options.ts";
 import type { Plans } from "./principal.ts";
 
-/** The section after validation, with defaults. */
+/** The section `plans` of pipeline.yaml after validation, with defaults. */
 export interface Options {
   readonly plans: Readonly<Record<PlanName, PlanOptions>>;
 }

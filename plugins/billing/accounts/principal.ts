@@ -1,7 +1,4 @@
-/**
- * Creates the principal that plugins see from a stored key and its workspace, and computes how long it is valid. Callers
- * without a usable key have principals with a message.
- */
+/** Creates the principal that plugins see from a stored key and its workspace, and computes how long it is valid. */
 import { addressList } from "sluice-gateway/internal/http";
 import {
   type ApiKey,
@@ -15,7 +12,6 @@ import {
 } from "sluice-gateway/services";
 import { keyEnvironment } from "./key-text.ts";
 
-/** Terms of each plan, from pipeline.yaml. */
 export type Plans = Readonly<Record<PlanName, Omit<Plan, "name">>>;
 
 /** The cached state of a key. The principal is valid while `planFrom <= now < planUntil`. */
@@ -31,7 +27,6 @@ export interface KeyEntry {
   planUntil: number;
   /** Time of the last request. 0 if there was none. */
   usedAt: number;
-  /** Value of `usedAt` that is on disk. */
   savedUsedAt: number;
 }
 
@@ -105,10 +100,7 @@ export function wrongAddress(key: ApiKey): Anonymous {
   return anonymous("api key not allowed from this address", { key });
 }
 
-/**
- * Returns the principal for a header that does not contain a usable key of this deployment (gateway.md,
- * Authentication).
- */
+/** Returns the principal for a header without a usable key of this deployment (gateway.md, Authentication). */
 export function anonymousFor(authorization: string): Anonymous {
   const isKey =
     authorization.startsWith(bearer) && keyEnvironment(authorization, bearer.length) !== undefined;

@@ -23,13 +23,9 @@ import type { NewChange } from "./decision.ts";
 import { environments } from "./key-text.ts";
 import type { RunSql } from "sluice-gateway/plugin";
 
-/** The columns of a row that is written. */
 export type Columns = Readonly<Record<string, string | number | null>>;
 
-/**
- * Returns the columns that differ. Only these are updated, so that an update keeps values that this release does not
- * know.
- */
+/** Only columns that differ are updated, so that an update keeps values that this release does not know. */
 export function differingColumns(before: Columns, after: Columns): Columns {
   return Object.fromEntries(
     Object.entries(after).filter(([name, value]) => before[name] !== value),
@@ -139,7 +135,7 @@ export function changeColumns(by: ChangeAuthor, change: NewChange): Columns {
   };
 }
 
-/** `rows`: the rows of `model_overrides`, ordered by network and place. `enabled` is 0 or 1. */
+/** `rows`: ordered by network and place. */
 export function overridesFromRows(rows: readonly Row[]): Overrides {
   const networks = new Map<string, Map<string, ModelOverride>>();
   for (const row of rows) {
@@ -204,7 +200,6 @@ export class Search {
     return this.#values;
   }
 
-  /** The clause WHERE, empty if there are no conditions. */
   get where(): string {
     return this.#conditions.length === 0 ? "" : `WHERE ${this.#conditions.join(" AND ")}`;
   }
@@ -213,7 +208,6 @@ export class Search {
     return `$${this.#values.push(value)}`;
   }
 
-  /** Adds a condition on a value, if there is one. `condition`: gets the parameter of the value. */
   add(value: string | number | undefined, condition: (mark: string) => string): this {
     if (value !== undefined) this.#conditions.push(condition(this.mark(value)));
     return this;

@@ -33,7 +33,6 @@ export interface SlotStore {
   sweep(max: number): Promise<number>;
 }
 
-/** Maximum number of leases that one statement renews. */
 const renewedPerWrite = 500;
 
 const takeSlot = `INSERT INTO sluice.idempotency_slots AS slot (api_key_id, key, fingerprint, owner, until)
@@ -43,7 +42,6 @@ const takeSlot = `INSERT INTO sluice.idempotency_slots AS slot (api_key_id, key,
     status = NULL, content_type = NULL, content_encoding = NULL, body = NULL
   WHERE slot.until <= sluice.now_ms() RETURNING 1`;
 
-/** Creates the slots. Inside a transaction of `sql`, they are a part of it. */
 export function createSlots(sql: JoinedSql): SlotStore {
   const { query } = sql;
   return {

@@ -1,4 +1,4 @@
-/** The `AccountStore` on the tables of the accounts. Any number of gateways and commands may use them at the same time. */
+/** The `AccountStore` on the tables of the accounts. Several gateways and commands may use them at the same time. */
 import type { AccountStore, StoreChanges, StoredKey } from "./account-store.ts";
 import { ChangeFeed, readFollowers, changeLog, modelOverrides } from "./change-log.ts";
 import type { JoinedSql } from "./joined-sql.ts";
@@ -33,7 +33,7 @@ export interface SqlAccountStore extends AccountStore {
   loadHashes(): Promise<void>;
 }
 
-/** Maximum number of keys that do not seem to exist, and are looked up nevertheless, between two reads of the changes. */
+/** Maximum number of keys per read of the changes that do not seem to exist, and are looked up nevertheless. */
 const maxDoubted = 5;
 
 /** All existing changes count as read. Rejects with StoreError. */
@@ -67,20 +67,17 @@ export async function openAccountStore(options: AccountStoreOptions): Promise<Sq
   };
 }
 
-/** Looks up keys by the hash of their text. Most look-ups of keys that do not exist need no statement. */
 class WantedKeys {
   readonly #lookups: KeyLookups;
   #known: KnownHashes | undefined;
   /** False after a failed read of the changes, because keys may then be missing in `#known`. */
   #isFollowing = false;
-  /** Hashes of keys that do not seem to exist, and are looked up nevertheless. */
   readonly #doubted = new Set<string>();
 
   constructor(lookups: KeyLookups) {
     this.#lookups = lookups;
   }
 
-  /** True if the hashes of all keys are known. */
   get isLimited(): boolean {
     return this.#known !== undefined;
   }
@@ -98,7 +95,6 @@ class WantedKeys {
     return this.#lookups.find(hash);
   }
 
-  /** Reads changes, and adds the hashes of new keys. */
   async follow(read: () => Promise<StoreChanges>): Promise<StoreChanges> {
     this.#doubted.clear();
     try {

@@ -1,4 +1,3 @@
-/** Opens the accounts database and assembles the service `accounts`. */
 import type { Host, ServiceContext, ServiceHooks, Store } from "sluice-gateway/plugin";
 import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";
@@ -14,7 +13,6 @@ import { createSlots, type SlotStore } from "./slots.ts";
 import { createTickets } from "./tickets.ts";
 
 export interface RunningAccounts extends Accounts {
-  /** Sets the plans of a reloaded pipeline.yaml. */
   setPlans(plans: Plans): void;
 }
 
@@ -78,7 +76,6 @@ export async function startAccounts(
   };
 }
 
-/** Rejects with a StoreError. */
 async function openGatewayStore(
   tables: Store,
 ): Promise<{ readonly store: AccountStore; readonly slots: SlotStore }> {

@@ -8,13 +8,11 @@ import type { KeyUse, StoredKey } from "./account-store.ts";
 import { workspaceColumnNames } from "./tables.ts";
 import { storedKeyFromRow, workspaceFromRow } from "./rows.ts";
 
-/** The SELECT for rows that `storedKey` reads. */
 const selectStoredKeys = `SELECT keys.*,
     ${workspaceColumnNames.map((name) => `workspaces.${name} AS of_workspace_${name}`).join(", ")}
   FROM sluice.keys JOIN sluice.workspaces ON workspaces.id = keys.workspace_id`;
 
 const hashesPerRead = 10_000;
-/** Maximum number of times of last use per statement. */
 const usesPerWrite = 1_000;
 
 function storedKey(row: Row): StoredKey {
@@ -30,7 +28,6 @@ export async function findByHashes(
   return (await run(statement, hashes)).map(storedKey);
 }
 
-/** Returns the keys that have changed, directly or through their workspace, after the change with this number. */
 export async function keysChangedAfter(run: RunSql, change: number): Promise<readonly StoredKey[]> {
   const rows = await run(
     `${selectStoredKeys}
@@ -85,7 +82,6 @@ export async function saveUse(run: RunSql, uses: readonly KeyUse[]): Promise<voi
 
 /** Size of the filter: 4 MiB. With 4 million keys, 1 in 50 unknown keys is still looked up in the store. */
 const bits = 2 ** 25;
-/** Number of bits per hash. */
 const probes = 6;
 
 /**
@@ -118,7 +114,6 @@ function bitOf(hash: string, probe: number): number {
 
 export type ReadKeys = (hashes: readonly string[]) => Promise<readonly StoredKey[]>;
 
-/** Maximum number of hashes per statement. */
 const maxBatch = 500;
 /** Maximum number of hashes that wait. Further ones are refused, so that a slow database does not fill the memory. */
 const maxWaiting = 5_000;

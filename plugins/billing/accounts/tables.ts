@@ -1,7 +1,4 @@
-/**
- * The tables of the accounts. Times are in milliseconds since 1970, amounts in milli-CU. Only the SHA-256 of a key's text
- * is stored, in hex.
- */
+/** Times are in milliseconds since 1970, amounts in milli-CU. Only the SHA-256 of a key's text is stored, in hex. */
 import type { Tables } from "sluice-gateway/internal/store";
 
 /**
@@ -11,8 +8,8 @@ import type { Tables } from "sluice-gateway/internal/store";
 const changesLock = 7_582_146;
 
 /**
- * `key_use` is separate from `keys` because it is written often and in bulk, and a use does not change the key. `details`
- * of a change never contains a secret, and `workspace_id` of a change of the deployment is empty.
+ * `key_use` is separate from `keys` because it is written often and in bulk, and a use does not change the key.
+ * `details` of a change never contains a secret, and `workspace_id` of a change of the deployment is empty.
  *
  * While a request with an idempotency key is in flight, `owner` of its slot is set and `until` is the end of its lease.
  * After that, `status` is set and `until` is the end of the replays.
@@ -102,7 +99,7 @@ const workspaceColumns =
   "id, name, plan, pending_plan, pending_plan_at, purchased_total_cu_milli, overage_limit_cu_milli, created_at";
 export const workspaceColumnNames = workspaceColumns.split(", ");
 
-/** The tables with rows that outlive a move to another store. A row refers only to rows of earlier tables or of its own. */
+/** Tables with rows that outlive a move to another store. A row refers only to rows of the same or earlier tables. */
 const moved: Tables["moved"] = [
   { name: "workspaces", columns: workspaceColumns, key: ["id"] },
   {

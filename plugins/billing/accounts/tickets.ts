@@ -1,7 +1,4 @@
-/**
- * Tickets, which a browser presents instead of an API key (confidential-stream.md section 1.1). They are sealed and can
- * be used once.
- */
+/** Tickets replace API keys in browsers (confidential-stream.md section 1.1). They are sealed and can be used once. */
 import { randomUUID } from "node:crypto";
 import type { Claims, Log, Seal } from "sluice-gateway/plugin";
 import type { Callers, RedeemedTicket, Tickets, TicketTerms } from "sluice-gateway/services";

@@ -1,6 +1,4 @@
-/**
- * Accounts without a store, with which `sluice check` starts the plugins that use them. They never serve a request.
- */
+/** Accounts without a store, for `sluice check`, which starts the plugins that use them but serves no request. */
 import type { Host } from "sluice-gateway/plugin";
 import { setPrincipal } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";

@@ -77,7 +77,6 @@ export function cancelDowngrade(stored: Workspace, by: ChangeAuthor): Result {
   return { value: { ...current, ...noPendingPlan }, changes: [change] };
 }
 
-/** Throws RangeError if the amount is not a positive safe integer. */
 export function purchase(stored: Workspace, amountMilliCu: number): Decision<Purchase> | Failed {
   checkAmount(amountMilliCu);
   const total = stored.purchasedTotalMilliCu + amountMilliCu;

@@ -1,7 +1,4 @@
-/**
- * `workspaces` and `admin` of the service `accounts`: operations of customers and of operators, on the accounts and the
- * meter of the running gateway.
- */
+/** `workspaces` and `admin` of the service `accounts`: operations of customers and of operators. */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   ChangeAuthor,
@@ -26,7 +23,6 @@ import { applyDuePlan, defaultCapabilities } from "./principal.ts";
 
 export interface WorkspacesDeps {
   readonly store: AccountStore;
-  /** Returns the remaining purchased credit of a workspace, in milli-CU. */
   readonly purchasedLeft: Metering["purchasedLeft"];
   readonly usage: Pick<UsageReports, "report">;
   readonly clock: Clock;
@@ -43,7 +39,7 @@ export function createWorkspaces(deps: WorkspacesDeps): Workspaces {
   const show = async (workspace: Workspace): Promise<WorkspaceJson> =>
     workspaceJson(workspace, await deps.purchasedLeft(workspace), clock.now());
 
-  /** Returns the result of a change. The change joins a transaction that the caller has opened. */
+  /** The change joins a transaction that the caller has opened. */
   const change = async <T extends object, R>(
     by: ChangedBy,
     work: (by: ChangeAuthor) => Promise<T | Failed>,

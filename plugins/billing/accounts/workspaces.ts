@@ -39,7 +39,6 @@ export async function lockWorkspace(run: RunSql, id: string): Promise<Workspace 
 export function workspacesIn(sql: JoinedSql): Pick<AccountStore, Operations> {
   type Rule<T> = (stored: Workspace) => Decision<T> | Failed;
 
-  /** Decides about the stored workspace. `store`: writes what `rule` has decided. */
   const decide = <T>(
     id: string,
     by: ChangeAuthor,

@@ -9,7 +9,6 @@ import { andThen } from "sluice-gateway/internal/toolkit";
 interface SubprotocolForm {
   /** The rest of the subprotocol is the credential in base64url. */
   readonly prefix: string;
-  /** True if the credential may also be an API key. */
   readonly allowsKeys: boolean;
 }
 
@@ -26,13 +25,9 @@ const keyPrefix = "gateway_";
 /** Headers of other APIs in which a key can be sent. The log redacts them (src/base/redact.ts). */
 export const keyHeaders = ["x-api-key"] as const;
 
-/** The headers of a request have different credentials. */
 export const ambiguous = Symbol("different credentials");
 
-/**
- * Returns the credential in the headers, in the form of Authorization. `names`: the headers in which a key can be sent
- * besides Authorization.
- */
+/** Returns the credential in the form of Authorization. `names`: the other headers in which a key can be sent. */
 export function credentialIn(
   { request: { headers } }: Exchange,
   names: readonly (typeof keyHeaders)[number][],
@@ -47,7 +42,6 @@ export function credentialIn(
   return found;
 }
 
-/** `authorization`: the credential of the request, undefined if it has none in a header. */
 export function identify(
   x: Exchange,
   accounts: Accounts,
@@ -70,7 +64,6 @@ export function identify(
   });
 }
 
-/** Returns the decoded text after the prefix. */
 function credentialOf(offered: string, prefix: string): string | undefined {
   for (const each of offered.split(",")) {
     const protocol = each.trim();

@@ -17,10 +17,7 @@ export class FailedKeys {
   readonly #limiter: AttemptLimiter;
   readonly #clock: Clock;
   readonly #ipv6Prefix: number;
-  /**
-   * Maps an address key to the monotonic time (milliseconds) at which its block ends. It is kept locally, so that a
-   * check does not need an await.
-   */
+  /** Monotonic milliseconds at which blocks end, by address key. It is local, so that a check needs no await. */
   readonly #blockedUntil = new Map<string, number>();
   #windowStart: number;
   #newInWindow = 0;
@@ -32,10 +29,7 @@ export class FailedKeys {
     this.#windowStart = clock.monotonic();
   }
 
-  /**
-   * Returns the remaining milliseconds of the block of this address, during which unknown keys are refused without
-   * further checks. 0 if the address is not blocked.
-   */
+  /** Returns 0 if the address is not blocked. */
   blockedMs(address: string): number {
     if (this.#blockedUntil.size === 0) return 0;
     const key = addressKey(address, this.#ipv6Prefix);
@@ -47,7 +41,7 @@ export class FailedKeys {
     return 0;
   }
 
-  /** Resolves when the store has answered. If the store fails, no address is blocked. */
+  /** If the store fails, no address is blocked. */
   async count(address: string): Promise<void> {
     const now = this.#clock.monotonic();
     if (now - this.#windowStart >= this.#limiter.duration * 1000) this.#nextWindow(now);
@@ -57,8 +51,7 @@ export class FailedKeys {
       const counted = await this.#limiter.consume(key);
       if (counted.isFirstInDuration) this.#newInWindow++;
     } catch (rejected) {
-      // A rejection with a result means "over the limit". A rejection with an error means that the store cannot be
-      // reached.
+      // A rejection with a result means "over the limit", one with an error that the store cannot be reached.
       if (rejected instanceof RateLimiterRes) {
         this.#blockedUntil.set(key, now + rejected.msBeforeNext);
       }

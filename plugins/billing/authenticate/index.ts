@@ -1,7 +1,4 @@
-/**
- * Identifies the caller. It does not refuse an invalid key, which is the task of `authorize`. It refuses only addresses
- * that try many keys.
- */
+/** Identifies the caller. `authorize` refuses invalid keys; this step refuses only addresses that try many keys. */
 import { createAttemptLimiter, createSharedAttemptLimiter } from "sluice-gateway/internal/limits";
 import {
   defineStep,
@@ -156,17 +153,12 @@ const revealingCodes: ReadonlySet<string | undefined> = new Set([
   "GATEWAY_INVALID_IDEMPOTENCY_KEY",
 ]);
 
-/**
- * Returns true for a well-formed key that is unknown, revoked or of another environment. An expired key is not a guess.
- */
+/** A well-formed key that is unknown, revoked or of another environment. An expired key is not a guess. */
 function isUnknownKey(principal: Principal): boolean {
   return principal.kind === "anonymous" && principal.reason === "unauthorized";
 }
 
-/**
- * Returns the 429. `t=1` matches the Retry-After of one second that the specification requires. The block may last
- * longer.
- */
+/** `t=1` matches the Retry-After of one second that the specification requires. The block may last longer. */
 function blockedReply(failures: number, windowSeconds: number): Reply {
   return refuse("GATEWAY_RATE_LIMITED", {
     headers: [

@@ -1,4 +1,3 @@
-/** Refuses callers who may not use the route: 401 without a valid key, 403 without the capability. */
 import { defineStep, refuse, type Reply } from "sluice-gateway/plugin";
 import { capabilities, type Anonymous, type Capability } from "sluice-gateway/services";
 
@@ -69,7 +68,7 @@ export default defineStep<Options>({
   },
 });
 
-/** Returns the accepted capabilities. The key needs at least one. Undefined if any key is accepted. */
+/** The key needs at least one of them. Undefined if any key is accepted. */
 function acceptedCapabilities(require: Options["require"]): readonly Capability[] | undefined {
   if (require === "key") return undefined;
   // Keys with platform:admin may also use the workspace routes (decisions.md section 10). The capability implies no

@@ -1,7 +1,3 @@
-/**
- * Shared by `keys`, `workspaces` and `audit`: opens the accounts of pipeline.yaml, finds the user who runs
- * the command, waits for the running gateways, and prints records.
- */
 import { userInfo } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import { systemClock, type CommandContext } from "sluice-gateway/internal/module";
@@ -36,11 +32,10 @@ export interface OpenAccounts extends OpenStore {
 
 interface OpenStore {
   readonly store: AccountStore;
-  /** Returns the remaining purchased credit of a workspace, in milli-CU. Fails with StoreError. */
+  /** Fails with StoreError. */
   readonly purchasedLeft: Metering["purchasedLeft"];
 }
 
-/** Sections of pipeline.yaml that these commands read. */
 const sectionsRead: ReadonlySet<string | undefined> = new Set([
   undefined,
   "version",
@@ -55,17 +50,14 @@ const sectionsRead: ReadonlySet<string | undefined> = new Set([
  */
 const alwaysConcern = /^SLUICE_((FILE|YAML|ENV)_|NOT_SUPPORTED$)/;
 
-/**
- * Returns true if a fault concerns the data folder, the environment or the plans, so that the command must not run.
- */
 function concerns(config: Config, { code, at }: Fault): boolean {
   return at === undefined || alwaysConcern.test(code) || sectionsRead.has(config.sectionOf(at));
 }
 
 /**
  * Runs `work` on the accounts of pipeline.yaml, in PostgreSQL or in the data folder; a gateway may use them at the same
- * time. Prints the reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in other
- * sections do not stop the command: it must be possible to revoke a key while a route has a fault.
+ * time. Prints the reason and resolves to 1 if the file or the store cannot be used, or if `work` fails. Faults in
+ * other sections do not stop the command: it must be possible to revoke a key while a route has a fault.
  */
 export async function withAccounts(
   context: CommandContext,
@@ -111,7 +103,6 @@ function purchasedLeftOf(dataDir: string): (workspace: Workspace) => number {
   };
 }
 
-/** Prints one record as a JSON document or as one line per member. */
 export function printRecord(context: CommandContext, record: Flat): void {
   if (context.json) return context.print(JSON.stringify(record));
   const width = Math.max(...Object.keys(record).map((name) => name.length));
@@ -120,7 +111,6 @@ export function printRecord(context: CommandContext, record: Flat): void {
   }
 }
 
-/** Prints several records as one JSON array or as a table with the given columns. */
 export function printRecords(
   context: CommandContext,
   records: readonly Flat[],
@@ -153,16 +143,12 @@ function actor(): string {
   }
 }
 
-/** Names of gateways. */
 export interface Confirmations {
   readonly confirmed_by: readonly string[];
   readonly not_confirmed_by: readonly string[];
 }
 
-/**
- * Waits up to 2 s for all gateways to apply the changes that are committed, and prints which have not. Returns undefined
- * if gateways do not report it.
- */
+/** Waits up to 2 s until all gateways have applied the committed changes. Undefined if they do not report it. */
 export async function waitForGateways(
   context: CommandContext,
   store: AccountStore,

@@ -1,4 +1,3 @@
-/** `sluice audit`: prints the audit log, even while a gateway uses the same store. */
 import { optionText, UsageError, type Command } from "sluice-gateway/internal/module";
 import type { ChangeJson } from "sluice-gateway/services";
 import { notFound } from "../accounts/decision.ts";

@@ -1,6 +1,3 @@
-/**
- * `sluice keys`: creates, lists, changes, revokes and rotates API keys, even while a gateway runs on the same store.
- */
 import {
   checkName,
   checkWord,
@@ -101,7 +98,6 @@ const set: Subcommand = {
   },
 };
 
-/** Returns the given capabilities without duplicates. Undefined if none was given. */
 function granted(values: OptionValues): Capability[] | undefined {
   const given = optionTexts(values, "capability");
   return given && [...new Set(given.map((each) => checkWord(each, capabilities, "capability")))];
@@ -145,7 +141,6 @@ const rotate: Subcommand = {
   },
 };
 
-/** Prints a new key with its text, which is never shown again. */
 function printIssued(
   context: CommandContext,
   issued: IssuedKey,

@@ -1,7 +1,4 @@
-/**
- * Parses the options that set the limits of keys and workspaces. An invalid value throws a UsageError that names the
- * option.
- */
+/** An invalid value throws a UsageError that names the option. */
 import { isAddressBlock } from "sluice-gateway/internal/http";
 import {
   optionText,
@@ -14,7 +11,6 @@ import { durationMs } from "sluice-gateway/internal/toolkit";
 /** Maximum duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
 const maxDurationMs = 36_525 * 86_400_000;
 
-/** Parses an amount in milli-CU: an integer from 0 to 2^53 - 1. */
 export function milliCu(values: OptionValues, option: string): number | undefined {
   const given = optionText(values, option);
   if (given === undefined) return undefined;
@@ -27,7 +23,6 @@ export function milliCu(values: OptionValues, option: string): number | undefine
   return amount;
 }
 
-/** Parses requests per second: above 0, at most a million, up to three decimals. */
 export function rate(values: OptionValues, option: string): number | undefined {
   const given = optionText(values, option);
   if (given === undefined) return undefined;
@@ -40,7 +35,6 @@ export function rate(values: OptionValues, option: string): number | undefined {
   return rps;
 }
 
-/** Parses addresses and CIDR blocks and removes duplicates. Undefined if none was given. */
 export function addresses(values: OptionValues, option: string): string[] | undefined {
   const given = optionTexts(values, option);
   for (const each of given ?? []) {

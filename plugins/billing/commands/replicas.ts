@@ -1,4 +1,3 @@
-/** The subcommands of `sluice store` about the gateways that use the database. */
 import type { CommandContext, StoreSubcommands, Subcommand } from "sluice-gateway/internal/module";
 import { schemaVersion } from "sluice-gateway/internal/postgres";
 import { checkTables, withDatabase } from "sluice-gateway/internal/process";
@@ -33,10 +32,7 @@ const status: Subcommand = {
     }),
 };
 
-/**
- * Ends the gateways with this name, or all of them, and prints them. Returns their number. Undefined if the database could
- * not be used.
- */
+/** Prints the gateways that it ends and returns their number. Undefined if the database could not be used. */
 async function end(context: CommandContext, name?: string): Promise<number | undefined> {
   let count = 0;
   const code = await withDatabase(context, async (opened) => {
@@ -121,10 +117,7 @@ async function readReplicas(database: Postgres): Promise<Flat[]> {
   }));
 }
 
-/**
- * Ends the replicas with this name, or all of them, and returns the freed credit. A replica that still runs registers
- * again. Rejects with DatabaseFailure.
- */
+/** Returns the freed credit. A replica that still runs registers again. Rejects with DatabaseFailure. */
 async function endReplicas(database: Postgres, name?: string): Promise<Flat[]> {
   // The second statement sees all leases of the replicas, because they can get no further ones after the first.
   const rows = await database.transaction("status", async (run) => {

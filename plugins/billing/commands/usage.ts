@@ -1,6 +1,3 @@
-/**
- * `sluice usage export`: prints settled charges from the journal or from PostgreSQL, even while gateways write them.
- */
 import { setImmediate as turn } from "node:timers/promises";
 import {
   checkWord,
@@ -61,7 +58,6 @@ const exportRows: Subcommand = {
   },
 };
 
-/** Prints the charges of all gateways, and the position after them on standard error. */
 async function exportShared(
   context: CommandContext,
   range: PageRange,
@@ -87,7 +83,7 @@ async function exportShared(
 
 type Format = "jsonl" | "csv";
 
-/** Returns the exit code, and the position after the charges. Undefined if there were none. */
+/** `position`: the position after the charges. Undefined if there were none. */
 async function print(
   context: CommandContext,
   pages: ReturnType<ChargePages>,
@@ -135,7 +131,6 @@ function csvRow(row: UsageJson): string {
   return `${csvLine(columns.map((column) => row[column] ?? ""))}\r`;
 }
 
-/** Parses a time to milliseconds since 1970. */
 function instant(values: OptionValues, option: string): number | undefined {
   const given = optionText(values, option);
   if (given === undefined) return undefined;

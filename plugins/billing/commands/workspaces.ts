@@ -1,7 +1,3 @@
-/**
- * `sluice workspaces`: creates, lists, shows and changes workspaces and adds purchased credit, even while a gateway
- * uses the same store.
- */
 import {
   checkName,
   checkWord,
@@ -111,7 +107,6 @@ const purchase: Subcommand = {
   },
 };
 
-/** Returns the JSON of a workspace with its remaining purchased credit. */
 async function shown(
   { purchasedLeft, by }: OpenAccounts,
   workspace: Workspace,

@@ -29,7 +29,6 @@ export const demo: Demo = {
   },
 };
 
-/** Finds or creates the demo workspace and issues a key for it. `now`: milliseconds since 1970. */
 async function openDemoAccount(admin: AccountsAdmin, now: number): Promise<DemoKey> {
   const by = { actor: "cli:dev", at: now };
   const existing = await admin.listWorkspaces(maxWorkspaces);

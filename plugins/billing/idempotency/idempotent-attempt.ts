@@ -31,7 +31,6 @@ export class IdempotentAttempt {
   fingerprint = "";
   readonly #idempotency: Idempotency;
   readonly #mode: Host["mode"];
-  /** The slot, while this request holds it. */
   #slot: IdempotencySlot | undefined;
   #stream: CapturedStream | undefined;
   /** True if the exchange has ended, perhaps while the slot was being taken. */
@@ -44,7 +43,6 @@ export class IdempotentAttempt {
     this.key = key;
   }
 
-  /** Calls the surface, or returns a reply in its place. */
   async run(surface: InnerSurface): Promise<Reply | undefined> {
     // In shadow mode this step must not roll back the work of the surface.
     if (surface.atomic && this.#mode === "enforce") return this.#inOneTransaction(surface);
@@ -58,7 +56,6 @@ export class IdempotentAttempt {
     return this.#whileHeld(taken.slot, surface);
   }
 
-  /** Called when the surface starts to stream. The following chunks are its response. */
   streams(head: ResponseHead): void {
     if (this.#slot !== undefined) this.#stream = new CapturedStream(head);
   }
@@ -76,7 +73,7 @@ export class IdempotentAttempt {
     return slot.store(response).then(() => {});
   }
 
-  /** Called when the exchange has ended. Releases the slot if no response was stored. */
+  /** Releases the slot if no response was stored. */
   release(): Awaitable<void> {
     this.#isOver = true;
     const slot = this.#slot;
@@ -114,7 +111,6 @@ export class IdempotentAttempt {
   }
 }
 
-/** Copies a streamed response while it passes. */
 class CapturedStream {
   readonly #head: Omit<StoredResponse, "body">;
   /** Undefined if the response is too large or has failed. */
@@ -151,7 +147,6 @@ function hasFailed({ status, outcome }: Reply): boolean {
   return status >= 500 || outcome !== undefined;
 }
 
-/** Returns the parts of a reply that are stored. Undefined if it is too large. */
 function responseOf({ status, headers = [], body = "" }: Reply): StoredResponse | undefined {
   const bytes = typeof body === "string" ? Buffer.from(body) : body;
   if (bytes.length > responseBytes) return undefined;

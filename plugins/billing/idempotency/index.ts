@@ -21,7 +21,6 @@ const bodyBytes = 1024 * 1024;
 /** Maximum length of an Idempotency-Key (gateway.md, "Codes" and "Idempotency"; decisions.md section 11). */
 const maxKeyChars = 255;
 
-/** Characters with a meaning in a regular expression. */
 const regexSyntax = /[\\^$.*+?()[\]{}|/]/g;
 
 /** Methods that change nothing and can be repeated (RFC 9110 section 9.2.1). */
@@ -131,11 +130,7 @@ function documented(prefix: string): Operation {
   };
 }
 
-/**
- * Returns the regular expression of a valid Idempotency-Key, which the OpenAPI document shows. After the prefix, a key
- * has only characters from 0x21 to 0x7E. If a header is sent twice, its values are joined with a space, so they do not
- * match.
- */
+/** The values of a header that is sent twice are joined with a space, so they do not match. */
 function keyPattern(prefix: string): string {
   const min = prefix === "" ? 1 : 0;
   const max = maxKeyChars - prefix.length;

@@ -1,6 +1,6 @@
 /**
- * Decides how much credit of a scope a replica may use. The function is pure: MemoryLedger calls it with rows in memory,
- * and PostgresLedger with rows of the database.
+ * Decides how much credit of a scope a replica may use. The function is pure: MemoryLedger calls it with rows in
+ * memory, and PostgresLedger with rows of the database.
  */
 import { windowState, type RollingWindow } from "../metering/windows.ts";
 import type { Granted, LimitReached, Want, WorkspaceLimits } from "./ledger.ts";
@@ -62,7 +62,6 @@ export interface Decision {
   readonly openMilliCu: number;
 }
 
-/** Returns the credit that a lease holds. */
 export function outstanding({ granted, spent }: Pick<LeaseRow, "granted" | "spent">): number {
   return Math.max(0, granted - spent);
 }
@@ -121,16 +120,12 @@ export function grant(view: ScopeView, want: Want): Decision {
   };
 }
 
-/**
- * Returns how much slack is granted. A replica gets no more than its share of half of what is left, so that one that
- * crashes withholds little from the others. The only holder gets everything.
- */
+/** A replica gets at most its share of half of what is left, so that a crash withholds little from the others. */
 function extraOf({ live, isOnlyHolder }: ScopeView, want: Want, left: number): number {
   if (isOnlyHolder && want.extraMilliCu > 0) return left;
   return Math.min(want.extraMilliCu, Math.floor(left / (2 * live)));
 }
 
-/** Returns the limits minus the posted charges, and the state of the scope with these limits and without open months. */
 function capacityOf(
   { scope, used, now }: ScopeView,
   { limits }: Want,
@@ -150,10 +145,7 @@ function capacityOf(
   };
 }
 
-/**
- * Returns the limit that the first need exceeds. If it exceeds both windows, the one that takes longer to clear is
- * returned. `windowOf`: returns a window of the key.
- */
+/** If the first need exceeds both windows, the one that takes longer to clear is returned. */
 export function limitReached(
   { unmetMilliCu, openMilliCu }: Pick<Decision, "unmetMilliCu" | "openMilliCu">,
   { used, now, scope }: Pick<ScopeView, "used" | "now" | "scope">,

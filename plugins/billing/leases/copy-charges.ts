@@ -16,7 +16,7 @@ import type { ReplicaStatus } from "./ledger.ts";
 import { registerLock } from "./ledger-statements.ts";
 
 const find = "SELECT id, posted FROM sluice.replicas WHERE journal = $1";
-/** Registers the data folder, once. A replica with the mode `local` holds no credit. */
+/** A replica with the mode `local` holds no credit. */
 const register = `
   INSERT INTO sluice.replicas (journal, name, version, mode, state, registered_at, heard_at)
   SELECT $1::text, $2::text, '', 'local', 'gone', begun.now, begun.now
@@ -51,10 +51,7 @@ export async function checkCopied(dataDir: string, database: Postgres): Promise<
   );
 }
 
-/**
- * Copies the charges that the database does not have yet, and returns their number. It may be repeated after an
- * interruption. Rejects with StoreError and with DatabaseFailure.
- */
+/** Returns the number of copied charges. It may be repeated. Rejects with StoreError or DatabaseFailure. */
 export async function copyCharges(dataDir: string, database: Postgres): Promise<number> {
   if (!hasJournal(dataDir)) return 0;
   using _lock = openDataFolder(dataDir);
@@ -103,7 +100,7 @@ export async function copyCharges(dataDir: string, database: Postgres): Promise<
   return copied;
 }
 
-/** Returns the id of the journal, and the highest number that a charge in it can have. 0 if it is empty. */
+/** `last`: the highest number that a charge in the journal can have. 0 if it is empty. */
 function journalEnd(dataDir: string): { readonly journal: string; readonly last: number } {
   const db = openJournalReader(dataDir);
   try {

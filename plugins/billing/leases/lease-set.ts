@@ -1,4 +1,3 @@
-/** The leases of a replica by scope, and those that may have something to state to the ledger. */
 import type { Account, Lease, LeasedReservation } from "./leased-reservation.ts";
 import type { Limits } from "./ledger.ts";
 import { ScopeLease } from "./scope-lease.ts";
@@ -22,7 +21,7 @@ export class LeaseSet {
     return this.#leases.get(scope);
   }
 
-  /** Records a request for `costMilliCu`. Returns the leases of the scopes of `account`, the workspace first. */
+  /** Returns the leases of the scopes of `account`, the workspace first. */
   use(now: number, account: Account, costMilliCu: number): readonly Lease[] {
     const { keyId, keyLimits, workspaceId, workspaceLimits } = account;
     let [workspace, key] = account.scopes;
@@ -49,7 +48,6 @@ export class LeaseSet {
     return lease;
   }
 
-  /** Makes the next lease request check this lease. */
   touch(lease: Lease): void {
     if (lease.isTouched) return;
     lease.isTouched = true;
@@ -64,7 +62,7 @@ export class LeaseSet {
     }
   }
 
-  /** Returns up to `most` leases whose state must be sent to the ledger now. The caller sends it. */
+  /** Returns up to `most` leases whose state the caller must send to the ledger now. */
   takeDue(now: number, most: number): readonly Lease[] {
     const due: Lease[] = [];
     this.#touched = this.#touched.filter((lease) => {
@@ -77,10 +75,7 @@ export class LeaseSet {
     return due;
   }
 
-  /**
-   * Finds leases that are not used any more, and deletes those that the ledger does not know. `isAsked`: whether a
-   * reply will be received for a lease.
-   */
+  /** Deletes unused leases that the ledger does not know. `isAsked`: whether a reply will be received for a lease. */
   sweep(now: number, isAsked: (lease: Lease) => boolean): void {
     if (now < this.#sweepAt) return;
     this.#sweepAt = now + sweepMs;

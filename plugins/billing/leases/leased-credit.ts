@@ -13,7 +13,6 @@ import { periodOf } from "./months.ts";
  * takes 10 ms, because the others poll every 250 ms and may have a request in flight.
  */
 const giveUpMs = 2_000;
-/** Maximum number of scopes in one lease request. */
 const maxWants = 500;
 const noCharges: readonly LeasedCharge[] = [];
 
@@ -33,7 +32,6 @@ export class LeasedCredit {
     this.#onSettled = onSettled;
   }
 
-  /** Number of reservations that are waiting or open. */
   get reservations(): number {
     return this.#reservations.length;
   }
@@ -42,7 +40,6 @@ export class LeasedCredit {
     return this.#scopes.all();
   }
 
-  /** Returns the credit of a scope that is granted and neither charged nor reserved. */
   slackOf(scope: string): number {
     return this.#scopes.get(scope)?.slackMilliCu ?? 0;
   }
@@ -89,10 +86,7 @@ export class LeasedCredit {
     return reservation;
   }
 
-  /**
-   * Charges an open reservation. A cost above the reservation counts at once, covered or not. `more`: further
-   * reservations whose credit pays for the same lines; they also end.
-   */
+  /** A cost above the reservation counts at once, covered or not. `more`: reservations that also pay for the lines. */
   settle(
     reservation: LeasedReservation,
     lines: readonly ChargeDetails[],
@@ -109,7 +103,6 @@ export class LeasedCredit {
     if (reservation.lines === undefined) this.#end(reservation, "released");
   }
 
-  /** Ends a reservation, and adds its credit to another one. */
   #moveCredit(from: LeasedReservation, to: LeasedReservation): void {
     if (from.lines !== undefined || !hasCredit(from)) return;
     this.#end(from, "released");
@@ -140,10 +133,7 @@ export class LeasedCredit {
     reservation.onChange?.();
   }
 
-  /**
-   * Returns the statements of the next lease request. Empty while one is in flight, or if there is nothing to report.
-   * `due`: the scopes that it states. By default, these are all that have changed.
-   */
+  /** Empty while one is in flight, or if there is nothing to report. `due`: by default, all changed scopes. */
   request(now: number, due?: Iterable<Lease>): readonly Want[] {
     if (this.#asked !== undefined) return [];
     const asked = new Map<Lease, readonly LeasedReservation[]>();
@@ -158,10 +148,7 @@ export class LeasedCredit {
     return wants;
   }
 
-  /**
-   * Handles the reply to the request in flight. `reply` is undefined if it was lost or the request was ignored;
-   * everything in the request is then stated again.
-   */
+  /** `reply` is undefined if it was lost or the request was ignored; the whole request is then stated again. */
   receive(now: number, reply: readonly Granted[] | undefined): void {
     const asked = this.#asked ?? new Map<Lease, readonly LeasedReservation[]>();
     this.#asked = undefined;
@@ -185,7 +172,6 @@ export class LeasedCredit {
     }
   }
 
-  /** Opens the waiting reservations that fit now, and refuses those that certainly do not fit. */
   #serve(now: number, scope: Lease, granted: Granted, asked: readonly LeasedReservation[]): void {
     for (const reservation of scope.waiting.keys()) this.#admit(reservation);
     if (granted.reached === undefined) return;
@@ -208,7 +194,6 @@ export class LeasedCredit {
     reservation.onChange?.();
   }
 
-  /** Called when other replicas need the credit of these scopes. */
   sawEpochs(epochs: Iterable<{ readonly scope: string; readonly epoch: number }>): void {
     for (const { scope: id, epoch } of epochs) {
       const scope = this.#scopes.get(id);
@@ -218,7 +203,6 @@ export class LeasedCredit {
     }
   }
 
-  /** Ends the reservations that have waited for too long, and deletes unused scopes. */
   sweep(now: number): void {
     this.#scopes.sweep(now, (scope) => this.#asked?.has(scope) === true);
     const late = this.#reservations.filter(
@@ -251,9 +235,7 @@ export class LeasedCredit {
     }
   }
 
-  /**
-   * Opens a waiting reservation if it fits. Its owner is notified, unless it was open before the replica was fenced.
-   */
+  /** Notifies the owner, unless the reservation was open before the replica was fenced. */
   #admit(reservation: LeasedReservation): void {
     this.#tryToOpen(reservation);
     if (reservation.state === "open" && !reservation.isRecovering) reservation.onChange?.();

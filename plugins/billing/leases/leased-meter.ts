@@ -1,7 +1,4 @@
-/**
- * The meter of a gateway: it reserves and charges inside the credit that the authority has leased to this gateway. Its
- * results are the reservations of the step `meter`.
- */
+/** The meter of a gateway reserves and charges inside the credit that the authority has leased to it. */
 import type {
   ChargeLine,
   CuRefusal,
@@ -28,9 +25,7 @@ export interface CreditLink {
   readonly isAvailable: boolean;
   /** True if a key without a limit has a lease, too, so that its open reservations count when it gets a limit. */
   readonly leasesEveryKey: boolean;
-  /**
-   * Reserves credit. The result is open, waiting or refused. A waiting reservation reports its change with `onChange`.
-   */
+  /** The result is open, waiting or refused. A waiting reservation reports its change with `onChange`. */
   reserve(account: Account, costMilliCu: number, isForced?: boolean): LeasedReservation;
   /** Called when bytes of the answer will be sent before an open reservation settles. */
   beginStream?(reservation: LeasedReservation, about: ReservedFor): void;
@@ -53,7 +48,6 @@ export interface LeasedMeterDeps {
   readonly metrics: Pick<ChargeMetrics, "cut">;
   /** True if `settle` does not wait until the charge is recorded. */
   readonly isAsync: boolean;
-  /** Why no charge can be made while `writable` is false. */
   readonly unavailable: MeterUnavailable;
 }
 
@@ -70,10 +64,7 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     this.#deps = deps;
   }
 
-  /**
-   * Reserves credit. Credit that this gateway already holds is reserved at once. The result is a promise if more must
-   * be requested from another host.
-   */
+  /** The result is a promise if more credit must be requested from another host. */
   reserve(
     principal: KeyPrincipal,
     costMilliCu: number,
@@ -113,7 +104,6 @@ export class LeasedMeter implements Pick<Meter, "reserve" | "reserveWithoutLimit
     );
   }
 
-  /** True if a charge can be made now. */
   get writable(): boolean {
     return this.#deps.link.isAvailable;
   }
@@ -173,16 +163,13 @@ function accountOf({ key, workspace, plan }: KeyPrincipal, leasesEveryKey: boole
 const resolved = Promise.resolve();
 const none: readonly never[] = [];
 
-/** Leased credit of one exchange. */
 class MeterReservation implements Reservation {
   readonly kind = "reserved";
-  /** The cost at `reserve`. */
   readonly costMilliCu: number;
   readonly #deps: LeasedMeterDeps;
   readonly #credit: LeasedReservation;
   readonly #about: ReservedFor;
   #hasEnded = false;
-  /** The result of `settle`. */
   #recorded: Promise<void> = resolved;
 
   constructor(deps: LeasedMeterDeps, credit: LeasedReservation, about: ReservedFor) {
@@ -193,7 +180,6 @@ class MeterReservation implements Reservation {
     if (about.streamed === true) deps.link.beginStream?.(credit, about);
   }
 
-  /** A second call returns the promise of the first. */
   settle(lines: readonly ChargeLine[], more: readonly Reservation[] = none): Promise<void> {
     if (this.#hasEnded) return this.#recorded;
     this.#hasEnded = true;
@@ -239,7 +225,6 @@ class MeterReservation implements Reservation {
   }
 }
 
-/** The reason why a charge is certainly not recorded. */
 export function notRecorded(): Error {
   return new Error("the charge could not be recorded");
 }

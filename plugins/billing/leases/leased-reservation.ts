@@ -1,4 +1,3 @@
-/** A reservation in leased credit, its states and its charges. */
 import type {
   ChargeDetails,
   LeasedCharge,
@@ -44,7 +43,7 @@ export type LeasedState =
 
 export type Lease = ScopeLease<LeasedReservation>;
 
-/** A reservation. Only LeasedCredit and its owner write to it. */
+/** Only LeasedCredit and its owner write to it. */
 export interface LeasedReservation {
   readonly account: Account;
   /** The scopes that have a limit, the workspace first, because it takes longest to clear. */
@@ -61,18 +60,12 @@ export interface LeasedReservation {
    */
   isInScopes: boolean;
   waitsSince: number;
-  /** Its place among the reservations that are waiting or open. */
   place: number;
   /** True if it was open or settled before the replica was fenced. */
   isRecovering: boolean;
-  /** Set when the reservation is settled. */
   lines: readonly ChargeDetails[] | undefined;
-  /** The charges, which are posted together. */
   charges: readonly LeasedCharge[];
   reached: LimitReached | undefined;
-  /**
-   * Called when the state has changed to open, posted, refused, unavailable or lost after the reservation was
-   * waiting or settled.
-   */
+  /** Called when a reservation that waited or was settled has become open, posted, refused, unavailable or lost. */
   onChange: (() => void) | undefined;
 }

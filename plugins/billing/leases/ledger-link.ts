@@ -1,7 +1,4 @@
-/**
- * Connects a LedgerReplica with its ledger: sends its messages, passes the replies to it, and reports changes of
- * reservations to their owners. Everything here runs in one thread, so reserving credit is one step.
- */
+/** Connects a LedgerReplica with its ledger. Everything here runs in one thread, so reserving credit is one step. */
 import type { Clock, Log } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/internal/toolkit";
 import type {
@@ -23,9 +20,7 @@ export interface LedgerLinkDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: LeaseMetrics;
-  /** Name of the place where the ledger is, for the log. */
   readonly place: string;
-  /** Called now and then, to delete what is no longer needed. */
   readonly sweepDatabase?: () => void;
 }
 
@@ -57,7 +52,6 @@ export class LedgerLink implements CreditLink {
   #ticker: Disposable | undefined;
   #batchTimer: Disposable | undefined;
   #isWoken = false;
-  /** Failed messages since the last reply. */
   #failures = 0;
   /** Number of feeds in a row that have shown the opposite of `#isClockOff`. */
   #clockReplies = 0;
@@ -78,7 +72,6 @@ export class LedgerLink implements CreditLink {
     ];
   }
 
-  /** Registers, and starts to exchange messages. Rejects with the failure of the ledger. */
   async start(): Promise<void> {
     // The first turn registers, and the second one is the first feed.
     for (let turn = 0; turn < 2; turn++) {
@@ -89,7 +82,6 @@ export class LedgerLink implements CreditLink {
     this.#ticker = this.#clock.every(tickMs, this.#wakeUp);
   }
 
-  /** True if a charge may be made now. */
   get isAvailable(): boolean {
     return this.#replica.isAvailable(this.#now());
   }
@@ -132,7 +124,6 @@ export class LedgerLink implements CreditLink {
     this.wake();
   }
 
-  /** Resolves when all charges are posted and all credit is returned, or after a few seconds. */
   async close(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onGone = resolve;

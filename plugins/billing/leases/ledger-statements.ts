@@ -1,10 +1,8 @@
-/** The longer statements of the ledger in PostgreSQL, and parts that several statements share. */
 import { dayWindow, monthWindow } from "../metering/windows.ts";
 
 /** The credit that a lease holds, in milli-CU. `lease`: the table or its alias. */
 export const heldSql = (lease: string): string => `greatest(${lease}.granted - ${lease}.spent, 0)`;
 
-/** A condition: the lease is one of a workspace. */
 export const ofWorkspaceSql = (lease: string): string =>
   `EXISTS (SELECT FROM sluice.scopes WHERE id = ${lease}.scope AND limits IS NOT NULL)`;
 

@@ -6,9 +6,10 @@
  * credit that all replicas hold and have not posted are at most the limit. So no order of messages can exceed a limit.
  *
  * A scope is leased or central. While it is leased, replicas hold credit in reserve (slack). It is central while a
- * reservation waits for credit that others hold, or while little is left: replicas then hold only what they have reserved,
- * and each reservation is granted by itself. A need that does not fit increases the epoch of the scope. It is refused when
- * every other replica that holds credit has answered this epoch, which means that it has returned its slack.
+ * reservation waits for credit that others hold, or while little is left: replicas then hold only what they have
+ * reserved, and each reservation is granted by itself. A need that does not fit increases the epoch of the scope. It is
+ * refused when every other replica that holds credit has answered this epoch, which means that it has returned its
+ * slack.
  *
  * Every message may be lost, delayed, doubled or overtaken by a later one. Messages therefore state totals and numbers,
  * never differences: a lease states everything that the replica keeps, and a batch has the numbers of its charges. All
@@ -17,7 +18,6 @@
 import type { Awaitable } from "sluice-gateway/plugin";
 import type { ChargeLine, ReservedFor } from "sluice-gateway/services";
 
-/** The value that represents a missing limit. */
 export const unlimitedMilliCu = Number.MAX_SAFE_INTEGER;
 
 /** The limits of a key. The limit of an unlimited window is `unlimitedMilliCu`. */
@@ -60,7 +60,6 @@ export interface ReplicaStatus {
   readonly state: ReplicaState;
   /** Number of the last charge that was accepted from the replica. */
   readonly posted: number;
-  /** Number of the last lease request that was accepted from the replica. */
   readonly leaseNo: number;
   readonly time: number;
 }
@@ -114,10 +113,8 @@ export interface LimitReached {
   readonly clearsAt?: number | undefined;
 }
 
-/** See the head of this file. */
 export type ScopeMode = "leased" | "central";
 
-/** The credit that a replica may spend in one scope. */
 export interface Granted {
   readonly scope: string;
   readonly grantedMilliCu: number;
@@ -150,7 +147,6 @@ export interface LeasedCharge {
   readonly costMilliCu: number;
   /** The part that the lease of the workspace covers. The rest had no reservation. */
   readonly takenMilliCu: number;
-  /** The part that the lease of the key covers. */
   readonly keyTakenMilliCu: number;
   readonly details: ChargeDetails;
 }
@@ -177,13 +173,12 @@ export interface PostReply extends ReplicaStatus {
   readonly isLost?: boolean;
 }
 
-/** The authority for the credit of all replicas. */
 export interface CreditLedger {
   register(name: string, mode: ReplicaMode): Awaitable<Registered>;
   /** Reports that the replica is running, and returns the epochs that it must answer. */
   feed(replica: number): Awaitable<FeedReply>;
   lease(request: LeaseRequest): Awaitable<LeaseReply>;
-  /** Accepts all charges of a batch, or none of them. The batch was accepted if the reply's `posted` reaches its end. */
+  /** Accepts all charges of a batch, or none. The batch was accepted if the reply's `posted` reaches its end. */
   post(request: PostRequest): Awaitable<PostReply>;
   /** Fences the replicas that have been silent for too long, and returns their numbers. `replica`: the caller. */
   fence(replica: number): Awaitable<readonly number[]>;

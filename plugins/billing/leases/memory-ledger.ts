@@ -1,6 +1,4 @@
-/**
- * The ledger in memory: the authority of a gateway that is alone, and of tests. Each map is a table of PostgresLedger.
- */
+/** The ledger in memory, for a gateway that is alone and for tests. Each map is a table of PostgresLedger. */
 import { periodOf } from "./months.ts";
 import { dayWindow, monthWindow, RollingWindow } from "../metering/windows.ts";
 import type {
@@ -62,8 +60,8 @@ export class MemoryLedger implements CreditLedger {
   #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
   /**
-   * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A charge
-   * then counts from its own time on. `keepsCharges`: true if `charges` is read.
+   * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A
+   * charge then counts from its own time on. `keepsCharges`: true if `charges` is read.
    */
   constructor(now: () => number, isAlone = false, keepsCharges = !isAlone) {
     this.#now = now;
@@ -182,13 +180,12 @@ export class MemoryLedger implements CreditLedger {
     return this.#statusOf(row);
   }
 
-  /** Frees the credit that a replica holds. It can no longer post charges that were made with this credit. */
+  /** The replica can no longer post charges that were made with its credit. */
   #end(replica: number, row: ReplicaRow, state: "fenced" | "gone"): void {
     row.state = state;
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
-  /** Deletes rows that are like new ones. Each call looks at the next `rowsPerSweep` and starts over at the end. */
   sweep(): void {
     const now = this.#now();
     for (let n = 0; n < rowsPerSweep; n++) {
@@ -210,7 +207,6 @@ export class MemoryLedger implements CreditLedger {
     return true;
   }
 
-  /** Returns the row of a scope, and creates it if it does not exist. */
   scope(id: string): ScopeRow {
     let scope = this.scopes.get(id);
     if (scope === undefined) {
@@ -251,7 +247,6 @@ function addTo(sums: Map<number, number>, step: number, milliCu: number): void {
   sums.set(step, (sums.get(step) ?? 0) + milliCu);
 }
 
-/** Returns the posted charges that count now. */
 export function usedOf({ day, month, months }: ScopeRow, now: number): Used {
   return { dayMilliCu: day.sum(now), monthMilliCu: month.sum(now), months };
 }

@@ -1,11 +1,10 @@
 /**
- * Divides a month (UTC) of a workspace into included, purchased and overage. A charge has one amount; the division follows
- * from the sum of the month, so a change of the plan counts for the whole month (decisions.md section 3). All amounts are
- * in milli-CU.
+ * Divides a month (UTC) of a workspace into included, purchased and overage. A charge has one amount; the division
+ * follows from the sum of the month, so a change of the plan counts for the whole month (decisions.md section 3). All
+ * amounts are in milli-CU.
  */
 import { unlimitedMilliCu, type WorkspaceLimits } from "./ledger.ts";
 
-/** The sum of a month, divided. */
 export interface Drawn {
   readonly includedMilliCu: number;
   readonly purchasedMilliCu: number;
@@ -49,7 +48,6 @@ export function drawn(
   };
 }
 
-/** Returns how much a workspace may spend in a month. */
 export function monthLimit(limits: WorkspaceLimits, purchasedBefore: number): number {
   const purchased = Math.max(0, limits.purchasedMilliCu - purchasedBefore);
   return Math.min(limits.includedMilliCu + purchased + limits.overageMilliCu, unlimitedMilliCu);
@@ -90,7 +88,6 @@ export function drawnIn({ sumMilliCu, limits, purchasedBeforeMilliCu }: CurrentM
   return drawn(sumMilliCu, limits, purchasedBeforeMilliCu);
 }
 
-/** `purchasedMilliCu`: all purchases. */
 export function purchasedLeftIn(month: CurrentMonth, purchasedMilliCu: number): number {
   const { purchasedBeforeMilliCu, limits } = month;
   const now = drawnIn({ ...month, limits: { ...limits, purchasedMilliCu } }).purchasedMilliCu;
@@ -101,7 +98,7 @@ export function totalOf({ includedMilliCu, purchasedMilliCu, overageMilliCu }: D
   return includedMilliCu + purchasedMilliCu + overageMilliCu;
 }
 
-/** Adds an amount to a month of a workspace. `months`: by workspace and by the start of the month. */
+/** `months`: by workspace and by the start of the month. */
 export function addDrawn(
   months: Map<string, Map<number, Drawn>>,
   workspaceId: string,
@@ -121,7 +118,6 @@ export function addDrawn(
 export interface Period {
   /** Milliseconds since 1970. */
   readonly start: number;
-  /** Start of the next period. */
   readonly end: number;
 }
 

@@ -6,14 +6,12 @@ import type { LeasedCharge, PostBatch, ReplicaStatus } from "./ledger.ts";
 import type { LeasedReservation } from "./leased-reservation.ts";
 
 interface Batch extends PostBatch {
-  /** The reservations whose charges they are. */
   readonly settled: readonly LeasedReservation[];
   postedAt: number;
 }
 
 /** After this number of charges, no further reservation is added to the batch. */
 const maxCharges = 1_000;
-/** Interval at which the posted batches are checked for those that need not be kept. */
 const sweepMs = 1_000;
 
 interface Queued {
@@ -26,7 +24,6 @@ export class PostLane {
   #queue: Queued[] = [];
   #queuedCharges = 0;
   #sent: Batch | undefined;
-  /** Batches that must be posted again, oldest first. */
   #again: Batch[] = [];
   #kept: Batch[] = [];
   readonly #keptMs: number;
@@ -38,12 +35,10 @@ export class PostLane {
     this.#keptMs = keptMs;
   }
 
-  /** True if all charges are posted. */
   get isEmpty(): boolean {
     return this.#queue.length === 0 && this.#sent === undefined && this.#again.length === 0;
   }
 
-  /** Number of charges that were never sent. */
   get queuedCharges(): number {
     return this.#queuedCharges;
   }
@@ -66,14 +61,13 @@ export class PostLane {
     return removed.map(({ settled }) => settled);
   }
 
-  /** Returns the next batch, or undefined while one is in flight or if there is none. */
   request(): Batch | undefined {
     if (this.#sent !== undefined) return undefined;
     this.#sent = this.#again.shift() ?? this.#nextBatch(this.#posted + 1);
     return this.#sent;
   }
 
-  /** Numbers the charges that are queued. The charges of one reservation stay in one batch. */
+  /** The charges of one reservation stay in one batch. */
   #nextBatch(first: number): Batch | undefined {
     const settled: LeasedReservation[] = [];
     const charges: LeasedCharge[] = [];
@@ -104,10 +98,7 @@ export class PostLane {
     this.#sent = undefined;
   }
 
-  /**
-   * Handles the reply to the batch in flight, and returns the reservations whose charges are posted. Returns undefined if the
-   * ledger has lost batches that are no longer kept.
-   */
+  /** Returns the posted reservations. Undefined if the ledger has lost batches that are no longer kept. */
   receive(now: number, { posted }: ReplicaStatus): readonly LeasedReservation[] | undefined {
     const batch = this.#sent;
     if (batch === undefined) return [];
@@ -131,10 +122,7 @@ export class PostLane {
     this.#kept = this.#kept.filter(({ postedAt }) => now - postedAt < this.#keptMs);
   }
 
-  /**
-   * Posts the charges that the ledger has lost again: all those after the charge `posted`. Returns false if some of
-   * them are no longer kept.
-   */
+  /** Posts the charges after `posted` again. Returns false if some of them are no longer kept. */
   wentBack(posted: number): boolean {
     const missing = this.#kept.filter(({ last }) => last > posted);
     this.#kept = this.#kept.filter(({ last }) => last <= posted);
@@ -143,10 +131,7 @@ export class PostLane {
     return next === undefined ? posted >= this.#posted : next.first <= posted + 1;
   }
 
-  /**
-   * Starts again after a fence, with number 1. `posted`: the last charge that the ledger accepted. Returns the
-   * reservations whose charges were posted, and those whose charges will never be posted.
-   */
+  /** Starts again after a fence, with number 1. `posted`: the last charge that the ledger accepted. */
   restart(posted: number): {
     readonly posted: readonly LeasedReservation[];
     readonly unposted: readonly LeasedReservation[];

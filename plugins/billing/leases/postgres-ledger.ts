@@ -67,10 +67,7 @@ const write = `${writeLeases}
     (SELECT coalesce(jsonb_agg(id), '[]') FROM done) AS done
   FROM ${replicaOf}`;
 
-/**
- * Charges and leases have one connection each, so that they wait neither for each other nor for other statements.
- * `version`: the version of Sluice, for `sluice store status`. `session`: the looks at the same database.
- */
+/** Charges and leases have one connection each, so that they do not wait for each other or for other statements. */
 export function createPostgresLedger(
   database: Postgres,
   version: string,
@@ -141,7 +138,6 @@ async function lease(
   throw new Error("other gateways have changed the same scopes all the time");
 }
 
-/** Reads the scopes of some wants in one snapshot, and decides. */
 async function decide(
   database: Postgres,
   replica: number,
@@ -223,7 +219,6 @@ async function replies(database: Postgres, done: readonly Decided[]): Promise<Gr
   });
 }
 
-/** Returns the charges of a batch as a JSON array for `credit_post`. */
 export function encodeCharges({ first, charges }: Pick<PostRequest, "first" | "charges">): string {
   return `[${charges.map((charge, place) => storableJson(rowOf(charge, first + place))).join(",")}]`;
 }

@@ -10,7 +10,7 @@ import type {
   ReplicaStatus,
 } from "./ledger.ts";
 
-/** A message of a replica. `no`: number of the message, which the reply repeats. */
+/** `no`: number of the message, which the reply repeats. */
 export type Message = { readonly no: number } & (
   | {
       readonly kind: "register";
@@ -50,20 +50,16 @@ const lostMs = 2_000;
 export class MessagesInFlight {
   #no = 0;
   readonly #sent = new Map<Kind, Sent>();
-  /** The earliest time of the next message of each kind. */
   readonly #notBefore = new Map<Kind, number>();
 
-  /** Gives further messages numbers above `no`. */
   continueAfter(no: number): void {
     this.#no = Math.max(this.#no, no);
   }
 
-  /** Delays the next message of this kind until a time. */
   wait(kind: Kind, until: number): void {
     this.#notBefore.set(kind, until);
   }
 
-  /** Returns true if no message of this kind is in flight, and it is not too early for the next one. */
   maySend(kind: Kind, now: number): boolean {
     return !this.#sent.has(kind) && now >= (this.#notBefore.get(kind) ?? 0);
   }
@@ -72,16 +68,13 @@ export class MessagesInFlight {
     return this.#sent.has(kind);
   }
 
-  /** Records a new message, and returns its number. */
   add(kind: Kind, now: number, { posted, leaseNo }: Confirmed): number {
     this.#no++;
     this.#sent.set(kind, { no: this.#no, at: now, posted, leaseNo });
     return this.#no;
   }
 
-  /**
-   * Removes a message, and returns the state that was confirmed when it was sent. Undefined if it is not in flight.
-   */
+  /** Returns the state that was confirmed when the message was sent. Undefined if it is not in flight. */
   remove({ kind, no }: Pick<Message, "kind" | "no">): Confirmed | undefined {
     const sent = this.#sent.get(kind);
     if (sent?.no !== no) return undefined;
@@ -89,7 +82,6 @@ export class MessagesInFlight {
     return sent;
   }
 
-  /** Removes the messages that count as lost, and returns their kinds. */
   removeLost(now: number): readonly Kind[] {
     const lost: Kind[] = [];
     for (const [kind, { at }] of this.#sent) {

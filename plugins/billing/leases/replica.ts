@@ -1,7 +1,6 @@
 /**
- * The replica's side of the lease protocol: reservations (`credit`), charges in flight (`#lane`), and the messages of
- * both. It has no timers and no sockets: its owner passes the time, sends `messages` and passes the replies to it, in
- * any order.
+ * The replica's side of the lease protocol. It has no timers and no sockets: its owner passes the time, sends
+ * `messages` and passes the replies to it, in any order.
  */
 import type { ChargeDetails, Registered, ReplicaMode } from "./ledger.ts";
 import { LeasedCredit } from "./leased-credit.ts";
@@ -19,7 +18,6 @@ const staleMs = 1_000;
 const unavailableMs = 2_000;
 /** A charge that could not be sent for this time is abandoned. It has certainly not been posted. */
 const unsentMs = 5_000;
-/** Maximum number of charges that wait to be posted. */
 const maxQueued = 50_000;
 /** After a message with more charges or scopes, the next one of its kind waits, so that batches are large. */
 const smallBatch = 3;
@@ -41,23 +39,19 @@ type State = "serving" | "draining" | "gone";
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
-  /** Time for which a message waits after a large one. */
   readonly #batchMs: number;
   readonly #credit = new LeasedCredit((settled) => this.#lane.add(settled, this.#now));
   readonly #lane: PostLane;
-  /** Number that the ledger gave to this replica. Undefined while it is not registered. */
   #replica: number | undefined;
   readonly #inFlight = new MessagesInFlight();
   #lastFeedAt = -Infinity;
-  /** The newest charge and lease request that the ledger has confirmed. */
   #posted = 0;
   #leaseNo = 0;
   /** The ledger's clock minus the clock of this replica. */
   #offsetMs: number | undefined;
   #state: State = "serving";
-  /** Time of the call in progress. */
   #now = 0;
-  /** Counters: registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
+  /** Registrations that the ledger has ended, epochs to answer, and times at which the ledger had lost commits. */
   readonly counters = { fenced: 0, epochs: 0, wentBack: 0 };
 
   /** `isInProcess`: true if the ledger is in this process: messages are cheap, and it never loses a commit. */
@@ -76,7 +70,6 @@ export class LedgerReplica {
     return this.#credit;
   }
 
-  /** True if the replica has left the ledger after `drain`. */
   get isGone(): boolean {
     return this.#state === "gone";
   }
@@ -85,12 +78,11 @@ export class LedgerReplica {
     return this.#lane.queuedCharges;
   }
 
-  /** Time since which the oldest charge has been waiting to be posted. Undefined if none is waiting. */
   get queuedSince(): number | undefined {
     return this.#lane.queuedSince;
   }
 
-  /** True if a charge may be made now. Otherwise it might wait for a ledger that does not answer. */
+  /** False if a charge might wait for a ledger that does not answer. */
   isAvailable(now: number): boolean {
     if (this.#replica === undefined || this.#state !== "serving") return false;
     const { queuedCharges, queuedSince = now } = this.#lane;
@@ -104,7 +96,6 @@ export class LedgerReplica {
     return this.#credit.reserve(now, account, costMilliCu, isForced);
   }
 
-  /** Charges a reservation. Its state becomes posted when the ledger has confirmed it. */
   settle(
     now: number,
     reservation: LeasedReservation,
@@ -119,12 +110,10 @@ export class LedgerReplica {
     this.#credit.release(reservation);
   }
 
-  /** Asks for epochs with the next messages, because another replica waits for the answer. */
   feedSoon(now: number): void {
     this.#inFlight.wait("feed", now);
   }
 
-  /** Leaves the ledger as soon as all reservations have ended and all charges are posted. */
   drain(): void {
     if (this.#state === "serving") this.#state = "draining";
   }
@@ -182,10 +171,7 @@ export class LedgerReplica {
     }
   }
 
-  /**
-   * Handles a reply. A reply to a message that counts as lost is ignored: after a pause of the process, its numbers may
-   * be old.
-   */
+  /** A reply to a message that counts as lost is ignored: after a pause of the process, its numbers may be old. */
   receive(now: number, message: Reply): void {
     this.#findLost(now);
     const { kind, reply } = message;
@@ -199,7 +185,7 @@ export class LedgerReplica {
     else this.#startAgain(now, reply.posted);
   }
 
-  /** Called when a message has failed. The message counts as lost. A reply that arrives nevertheless is ignored. */
+  /** The message counts as lost. A reply that arrives nevertheless is ignored. */
   failed(now: number, message: Message): void {
     if (this.#inFlight.remove(message) === undefined) return;
     this.#inFlight.wait(message.kind, now + retryMs);
@@ -243,10 +229,7 @@ export class LedgerReplica {
     this.#credit.sawEpochs(reply.epochs);
   }
 
-  /**
-   * Registers again, because the ledger has fenced the replica. The charges that it has not posted will certainly never
-   * be accepted, so they must be reserved again.
-   */
+  /** Charges that the ledger has not posted will certainly never be accepted, so they must be reserved again. */
   #startAgain(now: number, posted: number): void {
     this.counters.fenced++;
     this.#replica = undefined;

@@ -18,13 +18,13 @@ export const monthOfSql = (time: string): string =>
   `(extract(epoch FROM date_trunc('month', to_timestamp(${time} / 1000) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC') * 1000)::bigint`;
 
 /**
- * Ends the gateways of an earlier version, because they call functions that no longer exist. A gateway with `durability:
- * local` must have ended: it may have charges in its data folder that are not posted, and keeps its credit for them. In
- * the first version, `posted` of a data folder was the number of its last commit.
+ * Ends the gateways of an earlier version, because they call functions that no longer exist. A gateway with
+ * `durability: local` must have ended: it may have charges in its data folder that are not posted, and keeps its credit
+ * for them. In the first version, `posted` of a data folder was the number of its last commit.
  *
- * A charge was divided by sources, and so were the sums of a workspace. Those of months that have ended stay divided, in
- * `fixed` of its scope. The sum of the current month is divided by `limits`, which give the same amounts until the next
- * request states the real ones.
+ * A charge was divided by sources, and so were the sums of a workspace. Those of months that have ended stay divided,
+ * in `fixed` of its scope. The sum of the current month is divided by `limits`, which give the same amounts until the
+ * next request states the real ones.
  */
 const takeOver = `
 DO $$
@@ -107,8 +107,8 @@ CREATE VIEW sluice.usage AS
  * `version` of a scope is incremented with every decision about it: see ledger-statements.ts. `limits` and `fixed` are
  * those of `ScopeState`.
  *
- * `used` has the posted charges by replica: for a key those of each step of its windows (kinds `day` and `month`), and for
- * a workspace those of each month, by its start (kind `period`).
+ * `used` has the posted charges by replica: for a key those of each step of its windows (kinds `day` and `month`), and
+ * for a workspace those of each month, by its start (kind `period`).
  */
 const credit = `
 CREATE TABLE sluice.scopes (
@@ -148,7 +148,6 @@ BEGIN
 END $$;
 `;
 
-/** The type of the amounts that replicas send. */
 const amountType = `
 DO $$
 BEGIN
@@ -157,5 +156,4 @@ EXCEPTION WHEN duplicate_object THEN NULL;
 END $$;
 `;
 
-/** The script that runs before those of the functions. */
 export const tables: string = [amountType, takeOver, replicasAndCharges, credit].join("\n");

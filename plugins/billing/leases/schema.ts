@@ -1,6 +1,6 @@
 /**
- * Functions in PostgreSQL. Gateways may execute them, and have no other right to write to the charges and to the sums that
- * are made of charges. Everything else is a statement of PostgresLedger.
+ * Functions in PostgreSQL. Gateways may execute them, and have no other right to write to the charges and to the sums
+ * that are made of charges. Everything else is a statement of PostgresLedger.
  *
  * A transaction locks the row of its replica first. A replica writes only rows that carry its number, so replicas never
  * deadlock while they post.
@@ -11,8 +11,8 @@ import { isCountedSql } from "./ledger-statements.ts";
 import { monthOfSql, tables } from "./schema-tables.ts";
 
 /**
- * `hours` has the sums of the charges that a replica has made in an hour (hours since 1970) with the same names. An empty
- * text is a missing name. `names` is a digest of the names, because some are too long for an index.
+ * `hours` has the sums of the charges that a replica has made in an hour (hours since 1970) with the same names. An
+ * empty text is a missing name. `names` is a digest of the names, because some are too long for an index.
  */
 const hourTables = `
 DROP TABLE IF EXISTS sluice.spend, sluice.spend_read, sluice.hours;
@@ -29,10 +29,7 @@ CREATE TABLE sluice.hours (
 ) WITH (fillfactor = 70);
 `;
 
-/**
- * Returns a statement that adds charges to the hours. `charges`: a relation with the columns of the charges.
- * `replica`: the number of the replica that has made them.
- */
+/** `charges`: a relation with the columns of the charges. `replica`: the number of the replica that has made them. */
 const addToHours = (charges: string, replica: string): string => `
   INSERT INTO sluice.hours AS known
     SELECT hour, replica, md5(jsonb_build_array(workspace_id, key_id, surface, method, model, route, tag)::text)::uuid,
@@ -56,18 +53,17 @@ const addToHours = (charges: string, replica: string): string => `
 /** The charges of earlier versions are added up. */
 const hours: string = `${hourTables}${addToHours("sluice.charges", "replica")};`;
 
-/** Every wait for a lock has a time limit. */
 const entryPoint =
   "SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms'";
 
 /**
- * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys, to the months of their
- * workspaces and to what the leases have spent. Creates the partition of a month (UTC) if it is missing. They count in the windows from now on, by the clock of the database,
- * because until now they counted as granted.
+ * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys, to the months of
+ * their workspaces and to what the leases have spent. They count in the windows from now on, by the clock of the
+ * database, because until now they counted as granted.
  *
- * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the
- * leases of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database;
- * it counts at its own time. Amounts are of the type `sluice.amount`, so a negative one fails.
+ * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the leases
+ * of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database; it
+ * counts at its own time. Amounts are of the type `sluice.amount`, so a negative one fails.
  */
 const post = `
 CREATE FUNCTION sluice.credit_post(p_replica bigint, p_first bigint, p_last bigint, p_rows json)
@@ -183,7 +179,6 @@ CREATE INDEX charges_by_replica ON sluice.charges (replica, seq);
 
 const script = [tables, hours, post, sweep].join("\n");
 
-/** The scripts of the charges and of the credit that gateways share, for `upgradeSchema`. */
 export const chargeMigrations: readonly Migration[] = [
   // The next script takes over what this one has made, and everything earlier.
   { name: "shared credit", sql: "", excludesOlder: true },

@@ -1,6 +1,3 @@
-/**
- * The lease of a replica in one scope: its granted, spent and reserved credit, and the reservations that wait for more.
- */
 import type { Granted, LimitReached, Limits, ScopeMode, Want } from "./ledger.ts";
 
 /**
@@ -25,13 +22,10 @@ const slotMs = 5_000;
 const askAgainMs = 50;
 /** A refusal is repeated from memory for this time. */
 const rememberMs = 1_000;
-/** Maximum number of waiting reservations that one message states. */
 const maxNeeds = 100;
 
-/** The last statement to the ledger. */
 interface Statement {
   readonly epoch: number;
-  /** Number of waiting reservations. */
   readonly needs: number;
   readonly isEnd: boolean;
   /** True if the limits or the month have changed since then. */
@@ -40,7 +34,6 @@ interface Statement {
 
 const noStatement = (): Statement => ({ epoch: 0, needs: 0, isEnd: true, isOutdated: false });
 
-/** `Waiting`: the type of reservations. Only the price is used here. */
 export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
   readonly id: string;
   #state: State = "new";
@@ -82,7 +75,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#usedAt = now;
   }
 
-  /** Forgets the granted credit, because the ledger has fenced the replica. */
   restart(): void {
     this.#countFromZero();
     this.reserved = 0;
@@ -98,7 +90,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#state = "new";
   }
 
-  /** The credit that is granted and neither charged nor reserved. */
   get slackMilliCu(): number {
     return this.granted - this.#spent - this.reserved;
   }
@@ -107,7 +98,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.#limits.kind === "workspace";
   }
 
-  /** Records a request for `costMilliCu` under `limits`. */
   use(now: number, limits: Limits, costMilliCu: number): void {
     this.#moveTo(now);
     this.#usedAt = now;
@@ -128,7 +118,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     else if (this.#stated !== undefined) this.#stated.isOutdated = true;
   }
 
-  /** Called when the ledger may have lost the granted slack, which is then stated again. */
   stateAgain(): void {
     this.#stated = undefined;
   }
@@ -152,10 +141,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return false;
   }
 
-  /**
-   * Returns the remembered refusal of an amount, if there is one and no credit was freed here since then. `time`: that of
-   * the ledger.
-   */
+  /** Returns the remembered refusal, unless credit was freed here since then. `time`: that of the ledger. */
   refusal(now: number, time: number, costMilliCu: number): LimitReached | undefined {
     const refused = this.#refused;
     if (refused === undefined || now >= refused.until) return undefined;
@@ -165,7 +151,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return refused.reached;
   }
 
-  /** Returns true if an amount fits in the remaining credit of the ledger plus the free credit of this lease. */
   mayFit(costMilliCu: number, { limitMilliCu, usedMilliCu }: LimitReached): boolean {
     const { slackMilliCu } = this;
     return slackMilliCu > 0 && costMilliCu <= limitMilliCu - usedMilliCu + slackMilliCu;
@@ -175,7 +160,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#refused = { costMilliCu, until: now + rememberMs, reached };
   }
 
-  /** Takes a charge from the credit that is not reserved. Returns the part that the lease covers. */
+  /** Returns the part that the lease covers. */
   take(costMilliCu: number): number {
     const taken = Math.min(costMilliCu, this.slackMilliCu);
     this.#spent += taken;
@@ -187,7 +172,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     this.#spent -= taken;
   }
 
-  /** Returns true if this scope should be reported to the ledger now. */
   isDue(now: number): boolean {
     this.#moveTo(now);
     if (this.#stated === undefined) return true;
@@ -266,7 +250,6 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     return this.waiting.size === 0 && now - this.#usedAt >= idleMs;
   }
 
-  /** Returns true if no part of the lease is in use, and no charge is in flight. */
   #isUnused(now: number): boolean {
     return this.#isIdle(now) && this.reserved === 0 && this.unposted === 0;
   }

@@ -71,7 +71,6 @@ async function checked<T>(database: Postgres, work: () => Promise<T>): Promise<T
   }
 }
 
-/** Registers this gateway, and opens its meter. Rejects with StoreError. */
 export async function openLeasedMeter(
   database: Postgres,
   mode: ReplicaMode,
@@ -119,7 +118,6 @@ interface Gateways {
   readonly stranded: number;
 }
 
-/** Deletes rows that are no longer needed, and reports the state of all gateways. Never rejects. */
 async function sweep(database: Postgres, report: (gateways: Gateways) => void): Promise<void> {
   try {
     await database.query("sweep", "SELECT sluice.credit_sweep()");

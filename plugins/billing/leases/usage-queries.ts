@@ -1,4 +1,3 @@
-/** Reads from PostgreSQL how much of the shared credit is used. */
 import type { Postgres } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/internal/postgres";
 import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";
@@ -79,7 +78,7 @@ export function createUsageQueries(database: Postgres): UsageQueries {
   };
 }
 
-/** Returns what of each month is included, purchased and overage. Rejects with DatabaseFailure. */
+/** Rejects with DatabaseFailure. */
 export function createMonthReader(database: Postgres): ReadMonths {
   return async (workspaceId) => {
     const rows = await database.query("usage", workspaceMonths, [workspaceId ?? null]);

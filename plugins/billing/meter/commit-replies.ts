@@ -3,9 +3,7 @@ import { refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plu
 import { unavailable, type CountShadowRefusal } from "./reserve.ts";
 
 export interface CommitReplies {
-  /**
-   * Resolves when the result of `commit` is known: to undefined, or to the reply that is sent instead of the answer.
-   */
+  /** Resolves when `commit` has ended: to undefined, or to the reply that is sent instead of the answer. */
   replyAfter(commit: Promise<void>, x: Exchange): Promise<Reply | undefined>;
   /** Returns true if the charges of this commit are known to have failed and will never be on disk. */
   isLost(commit: Promise<void>): boolean;
@@ -24,7 +22,6 @@ export function createCommitReplies(
 ): CommitReplies {
   const { log, mode } = host;
   const meter = host.use("metering");
-  /** Commits that could not be written. */
   const lost = new WeakSet<Promise<void>>();
   let last: LastCommit | undefined;
 

@@ -25,13 +25,11 @@ import { andThen } from "sluice-gateway/internal/toolkit";
 import type { CommitReplies } from "./commit-replies.ts";
 import { replyTo, unavailable, type Reserver } from "./reserve.ts";
 
-/** A line from a surface, without the surface's name, which the exchange adds. */
 type Line = Omit<ChargeLine, "surface">;
 
 export interface ExchangeChargeDeps {
   readonly reserver: Reserver;
   readonly commits: CommitReplies;
-  /** Returns the result of a reservation as surfaces get it. */
   readonly taken: <T>(result: Awaitable<T>) => Awaitable<T>;
 }
 
@@ -104,9 +102,8 @@ export class ExchangeCharge implements Charge {
   }
 
   /**
-   * Keeps the reservation. Returns false and releases the credit if the exchange has ended, or if the client
-   * disconnected while the credit was being reserved. The work has not started at that time, and no one would read its
-   * result. `hasWaited`: true if the reservation was asynchronous.
+   * Returns false and releases the credit if the exchange has ended, or if the client disconnected during an
+   * asynchronous reservation (`hasWaited`). The work has not started at that time, and no one would read its result.
    */
   #hold(reservation: Reservation, hasWaited: boolean): boolean {
     if (this.#isReleased || (hasWaited && this.#x.aborted)) {
@@ -137,7 +134,6 @@ export class ExchangeCharge implements Charge {
     return undefined;
   }
 
-  /** Charges one reservation, or several together with `more`. Resolves when the charge has been written to disk. */
   #charge(
     reservation: Reservation,
     lines: readonly Line[],
@@ -182,7 +178,6 @@ export class ExchangeCharge implements Charge {
     return last;
   }
 
-  /** Ends the account with its exchange: releases all credit that was not charged. */
   release(): void {
     this.#isReleased = true;
     this.#releaseHeld();
@@ -202,8 +197,8 @@ function sumOf(lines: readonly Line[]): number {
 }
 
 /**
- * The commits of one exchange before its last one. A connection can stay open for days and make a commit per message, so
- * a commit is forgotten as soon as its charges are on disk.
+ * The commits of one exchange before its last one. A connection can stay open for days and make a commit per message,
+ * so a commit is forgotten as soon as its charges are on disk.
  */
 class EarlierCommits {
   readonly #pending = new Set<Promise<void>>();
@@ -222,7 +217,6 @@ class EarlierCommits {
     );
   }
 
-  /** The commits that are being written or, if there is one, only the first that could not be written. */
   get unwritten(): readonly Promise<void>[] {
     return this.#failed === undefined ? [...this.#pending] : [this.#failed];
   }

@@ -1,7 +1,4 @@
-/**
- * Provides the account of the exchange. Credit is reserved before the work and charged after it, and the charge has
- * been written to disk before the answer ends.
- */
+/** Credit is reserved before the work and charged after it, and the charge is on disk before the answer ends. */
 import { defineStep } from "sluice-gateway/plugin";
 import { createCommitReplies } from "./commit-replies.ts";
 import { ExchangeCharge, type ExchangeChargeDeps } from "./exchange-charge.ts";

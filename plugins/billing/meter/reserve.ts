@@ -1,4 +1,3 @@
-/** Reserves credit for the exchanges of one `meter` step, in the step's mode. */
 import {
   refuse,
   type Awaitable,
@@ -55,7 +54,6 @@ export function createReserver(host: Host, countShadowRefusal: CountShadowRefusa
   const countRefusal = (refusal: Refusal, x: Exchange): void =>
     countShadowRefusal(refusal.kind === "refused" ? (refusal.window ?? "plan") : refusal.kind, x);
 
-  /** Returns the refusal, or in shadow mode counts it and returns a reservation that costs nothing. */
   const refuseOrShadow = (refusal: Refusal, x: Exchange): Reservation | Refusal => {
     if (host.mode !== "enforce") {
       countRefusal(refusal, x);
@@ -114,7 +112,7 @@ function limitReached({ window, usedMilliCu, limitMilliCu, clearsAt }: CuRefusal
   };
 }
 
-/** Returns the reply to a refusal. It has no `window` if the limit is that of the plan (decisions.md section 3). */
+/** The reply has no `window` if the limit is that of the plan (decisions.md section 3). */
 export function replyTo(refusal: Refusal): Reply {
   if (refusal.kind !== "refused") {
     return refusal.kind === "anonymous" ? unauthorized : unavailable;
@@ -132,7 +130,6 @@ export function replyTo(refusal: Refusal): Reply {
 }
 
 const scopes = ["plan", "30d", "24h", "unavailable", "anonymous"] as const;
-/** The limit that would have refused the request. */
 export type ShadowScope = (typeof scopes)[number];
 export type CountShadowRefusal = (scope: ShadowScope, x: Exchange) => void;
 

@@ -10,7 +10,6 @@ import type { RollingWindow } from "./windows.ts";
 
 export interface Balances {
   readonly names: ReadonlyMap<string, number>;
-  /** The months of workspaces by their ids. */
   readonly draws: Map<string, MonthDraws>;
   /** Time of the newest record, in milliseconds since 1970. 0 if the journal is empty. */
   readonly newest: number;
@@ -88,9 +87,7 @@ function loadPeriods(
   return all;
 }
 
-/**
- * Returns the SQL for `column`, limited to the largest exact number. An earlier release may have written larger sums.
- */
+/** Limits a column to the largest exact number, because an earlier release may have written larger sums. */
 function exact(column: string): string {
   return `min(${column}, ${Number.MAX_SAFE_INTEGER}) AS ${column}`;
 }

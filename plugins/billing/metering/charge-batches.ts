@@ -1,6 +1,7 @@
 /**
- * Writes the charges of one process, with its threads, to the journal. The charges of one turn of the event loop share a
- * commit, and so do all that are settled while a commit is in flight. The authority accepts charges when they are on disk.
+ * Writes the charges of one process, with its threads, to the journal. The charges of one turn of the event loop share
+ * a commit, and so do all that are settled while a commit is in flight. The authority accepts charges when they are on
+ * disk.
  */
 import { availableParallelism } from "node:os";
 import type { Clock, Log } from "sluice-gateway/plugin";
@@ -25,11 +26,9 @@ import { periodOf } from "../leases/months.ts";
 import type { RecordEncoder } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
 
-/** The journal and the months on disk when the meter starts. */
 export interface Recorded {
   readonly journal: Journal;
   readonly encoder: RecordEncoder;
-  /** The months of workspaces by their ids. */
   readonly draws: Map<string, MonthDraws>;
 }
 
@@ -64,7 +63,6 @@ interface ThreadPost {
   readonly reject: (error: Error) => void;
 }
 
-/** Charges that are committed together. */
 interface Batch {
   readonly settled: LeasedReservation[];
   readonly posts: ThreadPost[];
@@ -77,10 +75,8 @@ interface Batch {
 /** A batch in the form in which the journal writes it. */
 interface Commit {
   readonly batch: Batch;
-  /** The charges of `batch.settled`. */
   readonly charges: readonly LeasedCharge[];
   readonly events: readonly StreamEvent[];
-  /** The months that the charges changed. */
   readonly draws: ReadonlySet<MonthDraws>;
   readonly bytes: number;
   readonly rows: number;
@@ -110,16 +106,11 @@ export class ChargeBatches {
    * If a commit is in flight then, they are written after it. Infinity if none waits.
    */
   #dueMs = Infinity;
-  /**
-   * One for each time. They are started again for each batch that waits: a new timer per batch would cost as much as a
-   * charge.
-   */
+  /** Timers by their time. They are started again, because a new one per batch would cost as much as a charge. */
   readonly #timers = new Map<number, NodeJS.Timeout>();
-  /** The charges that are not in a commit. */
   #next: Batch | undefined;
   /** Defined in the states `writing` and `kept`, and sometimes in `ending`. */
   #commit: Commit | undefined;
-  /** Ends with the state `writing`. */
   #written = resolved;
   #lastRows = 0;
   /** Number of those that came from threads. */
@@ -158,7 +149,6 @@ export class ChargeBatches {
     return isOpen && this.#recorded.journal.writable;
   }
 
-  /** Number of the records that are not on disk. */
   get waitingRows(): number {
     return (this.#commit?.rows ?? 0) + (this.#next?.rows ?? 0) + this.#streams.waiting;
   }
@@ -168,18 +158,15 @@ export class ChargeBatches {
     return (this.#commit?.batch ?? this.#next)?.since;
   }
 
-  /** Called when bytes of an answer will be sent before its reservation settles. */
   beginStream(reservation: LeasedReservation, about: ReservedFor): void {
     this.#streams.begin(reservation, this.#deps.time.now(), about);
     this.#schedule(deferMs);
   }
 
-  /** Records the end of a stream without a charge. */
   endStream(reservation: LeasedReservation, why: number): void {
     if (this.#streams.end(reservation, this.#deps.time.now(), why)) this.#schedule(deferMs);
   }
 
-  /** Adds the charges of a reservation to the next commit. */
   add(settled: LeasedReservation): void {
     this.#next ??= newBatch(this.#deps.clock.monotonic());
     this.#next.settled.push(settled);
@@ -187,8 +174,8 @@ export class ChargeBatches {
   }
 
   /**
-   * Writes the charges of a thread, with the present time, because times in the journal ascend. Resolves when they are on
-   * disk. Rejects if they never will be.
+   * Writes the charges of a thread, with the present time, because times in the journal ascend. Resolves when they are
+   * on disk. Rejects if they never will be.
    */
   post(given: PostRequest): Promise<ReplicaStatus> {
     const { promise, resolve, reject } = Promise.withResolvers<ReplicaStatus>();
@@ -201,10 +188,7 @@ export class ChargeBatches {
     return promise;
   }
 
-  /**
-   * Writes the charges that were added. `mayWait`: true if others may join them for a few milliseconds. Resolves when
-   * they are on disk. Rejects if they never will be.
-   */
+  /** `mayWait`: true if others may join them for a few milliseconds. Resolves when they are on disk, else rejects. */
   commit(mayWait: boolean): Promise<void> {
     const { credit, isAsync } = this.#deps;
     if (isAsync) return this.#commitNext(deferMs);
@@ -254,7 +238,6 @@ export class ChargeBatches {
     } else if (!(this.#deps.isAsync && mayRecover) && this.#next !== undefined) this.#lose(failure);
   }
 
-  /** Encodes everything that waits. Undefined if nothing does. */
   #encode(): Commit | undefined {
     this.#dueMs = Infinity;
     const { encoder } = this.#recorded;
@@ -277,7 +260,6 @@ export class ChargeBatches {
     return { batch, charges, events, draws, bytes: encoder.bytes, rows: encoder.rows };
   }
 
-  /** Returns the months that the charge changes. */
   #encodeCharge(charge: LeasedCharge, stream: number): MonthDraws {
     const { workspaceId } = charge;
     let draws = this.#recorded.draws.get(workspaceId);
@@ -340,10 +322,7 @@ export class ChargeBatches {
     if (this.#state === "writing" || this.#state === "kept") this.#state = "idle";
   }
 
-  /**
-   * Reverses all charges that are not on disk. Their promises reject, so nothing is charged. The begins and ends of
-   * streams are written with the next commit.
-   */
+  /** Nothing that is not on disk is charged. The begins and ends of streams are written with the next commit. */
   #lose(error: Error): void {
     const { credit, isAsync, log, metrics } = this.#deps;
     const { journal, draws, encoder } = this.#recorded;
@@ -391,7 +370,7 @@ export class ChargeBatches {
     return (this.#recorded.draws.get(workspaceId) ?? new MonthDraws()).limits;
   }
 
-  /** Resolves when everything so far is on disk. Rejects if some of it could not be written. */
+  /** Rejects if some of the charges so far could not be written. */
   flush(): Promise<void> {
     this.#flush();
     return this.#recordedAll;
@@ -401,7 +380,7 @@ export class ChargeBatches {
     return (this.#next ?? this.#commit?.batch)?.recorded.promise ?? resolved;
   }
 
-  /** Writes everything, with a last attempt if the journal has failed, and closes the journal. Never rejects. */
+  /** Makes a last attempt if the journal has failed. Never rejects. */
   async end(): Promise<void> {
     const { journal } = this.#recorded;
     while (this.#state === "writing") await this.#written;

@@ -1,9 +1,8 @@
-/** Checks the lines of a charge, and reduces them to the reserved amount. */
 import type { ChargeLine, Pricing } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { ChargeMetrics } from "./metrics.ts";
 
-/** Returns true for a non-negative safe integer. Sums are exact only if every amount is one. */
+/** Sums are exact only if every amount is a non-negative safe integer. */
 export function isAmount(milliCu: number): boolean {
   return Number.isSafeInteger(milliCu) && milliCu >= 0;
 }
@@ -12,7 +11,7 @@ export function notAnAmount(milliCu: number): RangeError {
   return new RangeError(`${milliCu} is not an amount in milli-CU`);
 }
 
-/** Returns true if a line can be charged. A line that cannot be written would fail all charges of its commit. */
+/** A line that cannot be written would fail all charges of its commit. */
 export function isChargeable(line: ChargeLine): boolean {
   const { costMilliCu, surface, method, model = "", outcome = "" } = line;
   const { inputTokens = 0, outputTokens = 0, cachedTokens = 0, reasoningTokens = 0 } = line;
@@ -49,10 +48,7 @@ export function notChargeable({ costMilliCu }: ChargeLine): RangeError {
     : notAnAmount(costMilliCu);
 }
 
-/**
- * Returns the lines with their sum reduced to `maxMilliCu`, from the last line backwards. `cut`: counts the milli-CU by
- * which lines are reduced.
- */
+/** Reduces the sum to `maxMilliCu`, from the last line backwards. `cut`: counts the milli-CU that are taken off. */
 export function cutLines(
   lines: readonly ChargeLine[],
   maxMilliCu: number,

@@ -8,7 +8,7 @@ import type { Agent, ClassPrices, Pricing, SpendAmounts } from "sluice-gateway/s
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Drawn } from "../leases/months.ts";
 
-/** Maximum number of characters of a request id. Longer ids are cut. */
+/** Longer ids are cut. */
 const maxIdChars = 256;
 /**
  * Maximum number of characters of an agent's line. The lengths of its texts are limited before; without the
@@ -16,7 +16,6 @@ const maxIdChars = 256;
  */
 const maxAgentChars = 1_280;
 const maxPricingChars = 512;
-/** Maximum number of characters of the whole text. */
 export const maxChargeTextChars = maxIdChars + maxAgentChars + maxPricingChars + 2;
 
 export interface ChargeText {
@@ -25,7 +24,6 @@ export interface ChargeText {
   readonly pricing: Pricing | undefined;
 }
 
-/** Members of an agent in the order of its line. */
 type AgentLine = readonly [
   name: string | null,
   version: string | null,
@@ -39,7 +37,6 @@ export function chargeText(requestId: string, agent: Agent | undefined): string 
   return agent === undefined ? id : `${id}\n${agentLine(agent)}`;
 }
 
-/** `text`: result of `chargeText`. */
 export function withPricing(text: string, pricing: Pricing | undefined): string {
   if (pricing === undefined) return text;
   const { network, coefficient, pricePerTokenNano, tokenUsdRate, asOf, classes } = pricing;
@@ -54,15 +51,15 @@ export function readChargeText(text: string): ChargeText {
   return { requestId, agent: readAgent(agent), pricing: readPricing(pricing) };
 }
 
-/** Returns the name that the agent of a charge gave itself. Empty if it gave none. */
+/** Empty if the agent gave itself no name. */
 export function tagOf(text: string): string {
   return readChargeText(text).agent?.name ?? "";
 }
 
 /**
- * Returns the agent as JSON. A plugin can set anything, so members of the wrong type are omitted: one charge that cannot
- * be written would fail all charges of its commit. If the JSON is too long, the capabilities are omitted first. If it is
- * still too long, because the agent's step did not limit its texts, the line is empty.
+ * Returns the agent as JSON. A plugin can set anything, so members of the wrong type are omitted: one charge that
+ * cannot be written would fail all charges of its commit. If the JSON is too long, the capabilities are omitted first.
+ * If it is still too long, because the agent's step did not limit its texts, the line is empty.
  */
 function agentLine(agent: Agent): string {
   if (!isObject(agent)) return "";
@@ -102,9 +99,7 @@ function readPricing(line: string): Pricing | undefined {
 
 /** One settled charge. Counts of tokens that are not known are 0. */
 export interface UsageRow extends Omit<SpendAmounts, "calls"> {
-  /**
-   * Unique and stable id. It consists of the journal's id, the number of the commit and the position in the commit.
-   */
+  /** Stable id: the journal's id, the number of the commit and the position in the commit. */
   readonly id: string;
   /** Milliseconds since 1970. */
   readonly time: number;
@@ -114,9 +109,7 @@ export interface UsageRow extends Omit<SpendAmounts, "calls"> {
   readonly method: string;
   readonly model: string | undefined;
   readonly requestId: string;
-  /** The agent's description of itself. Undefined if there is none. */
   readonly agent: Agent | undefined;
-  /** Prices from which the charge of an inference was computed. */
   readonly pricing: Pricing | undefined;
   readonly estimated: boolean;
   readonly outcome: string;
@@ -144,7 +137,7 @@ export interface UsageJson {
   readonly outcome: string;
   /** Present only if an agent described itself. Not in CSV, because its columns are fixed. */
   readonly agent?: ReturnType<typeof agentJson>;
-  /** Prices from which the charge of an inference was computed. Not in CSV. */
+  /** Missing in CSV. */
   readonly pricing?: ReturnType<typeof pricingJson>;
 }
 
@@ -199,10 +192,7 @@ function pricingJson(pricing: Pricing) {
   };
 }
 
-/**
- * Returns a value as JSON that PostgreSQL can store. U+0000 and half surrogate pairs, which it refuses, become U+FFFD,
- * because one such charge would block all later ones.
- */
+/** PostgreSQL refuses U+0000 and half surrogate pairs, and one such charge would block all later ones. */
 export function storableJson(value: object): string {
   const text = JSON.stringify(value);
   return text.includes("\\u") ? JSON.stringify(value, storable) : text;

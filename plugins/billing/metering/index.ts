@@ -1,4 +1,3 @@
-/** Service `metering`: reserves and charges credit, and keeps the journal of charges. */
 import {
   defineService,
   type Host,

@@ -19,10 +19,7 @@ import { findFutureCommits, redateCommits, type FutureCommits } from "./redate.t
 import { Sums } from "./sums.ts";
 import { dayWindow } from "./windows.ts";
 
-/**
- * Number of records after which a checkpoint is made before the minute has passed. This bounds the time of the next
- * start.
- */
+/** A checkpoint after this number of records, before the minute has passed, bounds the time of the next start. */
 const checkpointRecords = 500_000;
 /**
  * Number of WAL pages at which SQLite moves them into the database. Its default of 1,000 stalls a commit for 4 ms each
@@ -42,7 +39,6 @@ interface Group {
 export class JournalFile implements Disposable {
   readonly #db: DatabaseSync;
   readonly #sums: Sums;
-  /** Number of the last commit. */
   #seq: number;
   #checkpointMinute = 0;
   #rowsSinceCheckpoint = 0;

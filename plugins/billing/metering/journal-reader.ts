@@ -9,7 +9,7 @@ export function hasJournal(dataDir: string): boolean {
   return existsSync(writtenPath(dataDir));
 }
 
-/** Returns the file that has the charges. Until the first start of this release, it is the one of an earlier release. */
+/** Until the first start of this release, the charges are in the file of an earlier release. */
 export function writtenPath(dataDir: string): string {
   const file = chargesPath(dataDir);
   const earlier = earlierPath(dataDir);
@@ -48,12 +48,10 @@ export function journalUid(db: DatabaseSync): string {
   return text(singleRow(db, "SELECT uid FROM journal"), "uid");
 }
 
-/** Returns 0 without a commit. */
 export function newestCommit(db: DatabaseSync): number {
   return number(singleRow(db, "SELECT ifnull(max(seq), 0) AS seq FROM commits"), "seq");
 }
 
-/** Returns the row of a query that always has exactly one row. */
 export function singleRow(db: DatabaseSync, sql: string): Row {
   const row = db.prepare(sql).get();
   if (row === undefined) throw new Error(`no row for ${sql}`);
@@ -100,10 +98,7 @@ export function* commitsWithin(
   }
 }
 
-/**
- * Returns the number of the first commit that can hold a charge at `from` or later. Times ascend with the numbers, so
- * this is a binary search.
- */
+/** Finds the first commit that can hold a charge at `from` or later, by a binary search, because times ascend. */
 export function firstCommit(db: DatabaseSync, from: number, last: number): number {
   const lastAt = db.prepare("SELECT seq, last_at FROM commits WHERE seq >= ? ORDER BY seq LIMIT 1");
   let low = 1;
@@ -117,7 +112,7 @@ export function firstCommit(db: DatabaseSync, from: number, last: number): numbe
   return low;
 }
 
-/** Finds names by number. Names that a running gateway adds are read when they are first needed. */
+/** Names that a running gateway adds are read when they are first needed. */
 export class NameReader {
   readonly #known = new Map<number, string>();
   readonly #find: ReturnType<DatabaseSync["prepare"]>;

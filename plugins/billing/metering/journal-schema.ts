@@ -1,7 +1,4 @@
-/**
- * The database of the charges, `charges.db`: its path and its tables. Takes over the charges of an earlier release, which
- * kept them in `journal.db`.
- */
+/** The database of the charges: its path, its tables, and the takeover of `journal.db` of an earlier release. */
 import { join, dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { openDatabase, explain, StoreError } from "sluice-gateway/internal/store";
@@ -20,15 +17,11 @@ export function chargesPath(dataDir: string): string {
   return join(dataDir, "charges.db");
 }
 
-/** The file in which earlier releases keep the charges. */
 export function earlierPath(dataDir: string): string {
   return join(dataDir, "journal.db");
 }
 
-/**
- * Opens the charges of `dataDir` for writing, after those of an earlier release were taken over. Creates the file if it
- * is missing. Throws StoreError, for example if a newer release wrote it.
- */
+/** Creates the file if it is missing. Throws StoreError, for example if a newer release wrote it. */
 export function openChargesDatabase(dataDir: string): DatabaseSync {
   const file = chargesPath(dataDir);
   takeOverJournal(earlierPath(dataDir), file);
@@ -103,9 +96,9 @@ const earlierTables = `
   `;
 
 /**
- * `hours` are the sums of charges by hour and by everything that reports distinguish. `key_hours` are those by key of the
- * last 30 days. The numbers of a missing model and of a missing route are 0, and a missing tag is an empty text. All sums
- * are made again from the commits, at the first start.
+ * `hours` are the sums of charges by hour and by everything that reports distinguish. `key_hours` are those by key of
+ * the last 30 days. The numbers of a missing model and of a missing route are 0, and a missing tag is an empty text.
+ * All sums are made again from the commits, at the first start.
  */
 const hours = `
   DROP TABLE IF EXISTS hours;

@@ -9,7 +9,6 @@ import { chargesPath } from "./journal-schema.ts";
 
 export interface JournalWorkerData {
   readonly dataDir: string;
-  /** Only for tests: maximum size of the journal in pages of 4 KiB; writes beyond it fail with SQLITE_FULL. */
   readonly maxPages?: number | undefined;
   /** The records of the next commit. The thread reads them while it writes. */
   readonly records: SharedArrayBuffer;
@@ -23,7 +22,6 @@ export interface JournalWorkerData {
  * because a message would cost both threads more. `micros`: duration of the last one.
  */
 export const word = { command: 0, bytes: 1, commits: 2, micros: 3 } as const;
-/** `probe`: find out whether the disk has room. */
 export const command = { write: 1, probe: 2, close: 3 } as const;
 
 export type JournalMessage =
@@ -35,7 +33,6 @@ export type JournalMessage =
       readonly message: string;
       readonly remedy: string;
     }
-  /** The probe has succeeded. */
   | { readonly kind: "recovered" };
 
 if (parentPort !== null) start();
@@ -57,7 +54,6 @@ function start(): void {
   }
 }
 
-/** Runs until the command `close`. */
 function run(
   file: JournalFile,
   dataDir: string,

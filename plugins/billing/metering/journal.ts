@@ -1,7 +1,4 @@
-/**
- * The main thread's side of the journal: shows the records of one commit after another to the thread that writes them,
- * and resolves a promise when they are on disk.
- */
+/** The main thread's side of the journal: passes one commit after another to the thread that writes them. */
 import { Worker } from "node:worker_threads";
 import { threadModule } from "sluice-gateway/internal/package-files";
 import type { Clock, Log } from "sluice-gateway/plugin";
@@ -28,7 +25,7 @@ export class Journal {
   #commit: PromiseWithResolvers<void> | undefined;
   /** Called when the journal can be written again after a failure, and when its thread has ended. */
   onChange: (() => void) | undefined;
-  /** Reason why the journal cannot be written. Undefined while it can be written. */
+  /** Undefined while the journal can be written. */
   failure: Error | undefined;
   #probing: PromiseWithResolvers<void> | undefined;
   #commands = 0;
@@ -84,10 +81,7 @@ export class Journal {
     return !this.#isClosed && !this.#hasEnded;
   }
 
-  /**
-   * Writes `records` in one commit. Only one may be in flight, and no probe. Resolves when they are on disk. Rejects if
-   * they are not.
-   */
+  /** Only one commit may be in flight, and no probe. Resolves when the records are on disk, else rejects. */
   write(bytes: number, rows: number): Promise<void> {
     if (this.#isClosed || this.#hasEnded) return Promise.reject(this.failure ?? threadEnded());
     if (this.#commit !== undefined || this.#probing !== undefined) {
@@ -111,7 +105,6 @@ export class Journal {
     return this.#probing?.promise;
   }
 
-  /** Ends the thread after the commit in flight. */
   async close(): Promise<void> {
     if (!this.#isClosed) {
       this.#isClosed = true;
@@ -167,14 +160,12 @@ export class Journal {
     this.#probing = undefined;
   }
 
-  /** Returns the commit in flight, which has ended. */
   #end(): PromiseWithResolvers<void> | undefined {
     const commit = this.#commit;
     this.#commit = undefined;
     return commit;
   }
 
-  /** Finds out whether a journal that has failed can be written again. */
   #probe(): void {
     if (this.failure === undefined || this.#probing !== undefined || this.#hasEnded) return;
     if (this.#commit !== undefined) return;

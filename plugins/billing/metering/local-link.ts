@@ -1,7 +1,8 @@
 /**
- * Connects the reservations of a gateway that is alone with its authority, which is in the same process. Everything here
- * runs on the main thread. Asking the authority is a function call, so checking a limit and reserving credit are one step,
- * and no reservation ever waits. Charges count as granted credit until they are on disk: see charge-batches.ts.
+ * Connects the reservations of a gateway that is alone with its authority, which is in the same process. Everything
+ * here runs on the main thread. Asking the authority is a function call, so checking a limit and reserving credit are
+ * one step, and no reservation ever waits. Charges count as granted credit until they are on disk: see
+ * charge-batches.ts.
  */
 import type { ReservedFor } from "sluice-gateway/services";
 import { LeasedCredit } from "../leases/leased-credit.ts";
@@ -58,7 +59,6 @@ export class LocalLink implements CreditLink {
     return reservation;
   }
 
-  /** Asks the authority for what is needed in these scopes, or in all scopes that have changed. */
   #ask(now: number, scopes?: readonly Lease[]): void {
     const wants = this.credit.request(now, scopes);
     if (wants.length === 0) return;
@@ -127,7 +127,6 @@ export class LocalLink implements CreditLink {
     return this.#batches.flush();
   }
 
-  /** Writes the charges of a thread that serves: see `ChargeBatches.post`. */
   async post(request: PostRequest): Promise<ReplicaStatus> {
     await this.#correcting;
     this.#batches.startMonth(this.#deps.time.now());

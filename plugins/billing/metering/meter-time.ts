@@ -1,6 +1,6 @@
 /**
- * The time of a meter. It does not go back if the clock does, so that the journal's times ascend, until the charges of a
- * clock that ran ahead have been moved to the present (redate.ts).
+ * The time of a meter. It does not go back if the clock does, so that the journal's times ascend, until the charges of
+ * a clock that ran ahead have been moved to the present (redate.ts).
  */
 import type { Clock } from "sluice-gateway/plugin";
 import { periodOf } from "../leases/months.ts";
@@ -14,14 +14,13 @@ export class MeterTime {
     this.#clock = clock;
   }
 
-  /** Returns the latest time seen, in milliseconds since 1970. */
+  /** Returns milliseconds since 1970. */
   now(): number {
     const now = this.#clock.now();
     if (now > this.#newest) this.#newest = now;
     return this.#newest;
   }
 
-  /** Time by which the clock is behind the latest time seen, in milliseconds. 0 if it is not. */
   get behindMs(): number {
     return Math.max(0, this.#newest - this.#clock.now());
   }
@@ -32,7 +31,7 @@ export class MeterTime {
     this.#period = { start: 0, end: 0 };
   }
 
-  /** Returns the start of the billing period at `now`, a result of `now()` that is not before those of earlier calls. */
+  /** `now`: a result of `now()` that is not before those of earlier calls. */
   periodStart(now: number): number {
     if (now >= this.#period.end) this.#period = periodOf(now);
     return this.#period.start;

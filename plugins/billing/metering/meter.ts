@@ -1,4 +1,3 @@
-/** Opens the meter of a gateway that is alone: recovers the journal, loads all balances and starts the journal thread. */
 import type { Clock, Log, Metrics, Threads } from "sluice-gateway/plugin";
 import type {
   CuRefusal,
@@ -38,11 +37,10 @@ export interface MeterOptions {
   readonly metrics: Metrics;
   /** The threads that serve, which get their credit from this meter. Undefined if there are none. */
   readonly threads?: Threads | undefined;
-  /** Only for tests: maximum size of the journal in pages of 4 KiB; writes beyond it fail with SQLITE_FULL. */
+  /** Only for tests: see `JournalFile.open`. */
   readonly maxPages?: number;
 }
 
-/** Interval between two attempts to correct the journal. */
 const correctMs = 60_000;
 
 const unavailable: MeterUnavailable = {
@@ -84,7 +82,7 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
   return new MeterService(options, { link, ledger, time, metrics, reopen, serving });
 }
 
-/** Moves the charges of a clock that ran ahead to the present. Throws StoreError. */
+/** Throws StoreError. */
 function correct(
   file: JournalFile,
   { clock, log }: Pick<MeterOptions, "clock" | "log">,
@@ -108,11 +106,9 @@ interface MeterServiceDeps {
   readonly metrics: MeterMetrics;
   /** Corrects a journal that has been closed, and opens it again. Rejects with StoreError. */
   readonly reopen: () => Promise<Recorded>;
-  /** Answers the threads that serve. */
   readonly serving: Disposable | undefined;
 }
 
-/** The meter of one gateway. Its authority is in memory, so no result has to be requested from a database. */
 export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
   readonly #options: MeterOptions;
   readonly #deps: MeterServiceDeps;
@@ -155,7 +151,6 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
     return this.#meter.reserveWithoutLimit(principal, Math.min(costMilliCu, leftMilliCu), about);
   }
 
-  /** False while the journal cannot be written; `reserve` then returns `unavailable`. */
   get writable(): boolean {
     return this.#meter.writable;
   }
@@ -196,12 +191,10 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
     return Math.max(0, openMilliCu);
   }
 
-  /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void> {
     return this.#deps.link.flush();
   }
 
-  /** Writes all pending records and ends the journal thread. */
   close(): Promise<void> {
     this.#clockCheck[Symbol.dispose]();
     this.#deps.serving?.[Symbol.dispose]();
@@ -229,7 +222,6 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
   }
 }
 
-/** Returns true if a correction would move charges of a clock that ran ahead. Throws StoreError. */
 function canCorrect(dataDir: string, now: number): boolean {
   using db = openJournalReader(dataDir);
   return findFutureCommits(db, now) !== undefined;

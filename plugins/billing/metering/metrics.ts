@@ -1,4 +1,3 @@
-/** Metrics of metering, on the journal and on leased credit. */
 import type { Counter, Gauge, Histogram, Metrics } from "sluice-gateway/plugin";
 
 const rowBuckets = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048];

@@ -7,10 +7,8 @@ export type Split = Drawn;
 
 const none = { includedMilliCu: 0, purchasedMilliCu: 0, overageMilliCu: 0 };
 
-/** The current month of a workspace, and the months before it. */
 interface Period {
   readonly start: number;
-  /** Drawn from the purchased credit in all earlier months. */
   readonly purchasedBeforeMilliCu: number;
   /** Earlier months, oldest first. */
   readonly ended: readonly FixedMonth[];
@@ -18,7 +16,6 @@ interface Period {
 
 /** The months of one workspace as they are on disk, and with the charges of the next commit. */
 export class MonthDraws {
-  /** The month of the newest charge. */
   #period: Period = { start: 0, purchasedBeforeMilliCu: 0, ended: [] };
   #drawn: Drawn = none;
   /** The same two without the charges of the next commit. */
@@ -74,7 +71,6 @@ export class MonthDraws {
     this.#drawn = this.#saved;
   }
 
-  /** Earlier months as they are on disk, oldest first. */
   get ended(): readonly FixedMonth[] {
     return this.#savedPeriod.ended;
   }

@@ -3,14 +3,12 @@ import type { ReservedFor } from "sluice-gateway/services";
 import type { LeasedReservation } from "../leases/leased-reservation.ts";
 import type { RecordEncoder } from "./record-encoder.ts";
 
-/** Adds the record of the begin or the end of a stream. */
 export type StreamEvent = (encoder: RecordEncoder) => void;
 
 export class OpenStreams {
   #next = 1;
   #events: StreamEvent[] = [];
 
-  /** Number of the events that are not in a commit. */
   get waiting(): number {
     return this.#events.length;
   }
@@ -33,7 +31,6 @@ export class OpenStreams {
     return true;
   }
 
-  /** Adds the records of all events, and returns these events. */
   encode(encoder: RecordEncoder): readonly StreamEvent[] {
     const events = this.#events;
     this.#events = [];

@@ -1,14 +1,13 @@
-/** The section `metering` of pipeline.yaml. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { durationMs } from "sluice-gateway/internal/toolkit";
 
 /**
- * The event that the last byte of an answer waits for. `settled`: its charge is recorded, in PostgreSQL if `store.postgres` is
- * set and otherwise on disk. `async`: nothing.
+ * The event that the last byte of an answer waits for. `settled`: its charge is recorded, in PostgreSQL if
+ * `store.postgres` is set and otherwise on disk. `async`: nothing.
  */
 export type Durability = "settled" | "async";
 
-/** The section after validation, with defaults. */
+/** The section `metering` of pipeline.yaml after validation, with defaults. */
 export interface Options {
   readonly metering: {
     readonly durability: Durability;
@@ -19,7 +18,6 @@ export interface Options {
   };
 }
 
-/** Destination of settled charges. */
 export interface UsageExportConfig {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;

@@ -1,6 +1,3 @@
-/**
- * Reads settled charges from the journal, even while a gateway writes it. Used by exports, billing delivery and tests.
- */
 import type { DatabaseSync } from "node:sqlite";
 import { blob, explain, StoreError } from "sluice-gateway/internal/store";
 import { parseChargeId, type ChargeId } from "./charge-number.ts";
@@ -15,9 +12,9 @@ import {
 import { at, kind, RecordCursor } from "./records.ts";
 
 export interface UsageRange {
-  /** Start of the range (inclusive), in milliseconds since 1970. */
+  /** Inclusive, in milliseconds since 1970. */
   readonly from?: number | undefined;
-  /** End of the range (exclusive), in milliseconds since 1970. */
+  /** Exclusive, in milliseconds since 1970. */
   readonly to?: number | undefined;
   /** Id of a charge. Only charges after it in the journal are read. */
   readonly after?: string | undefined;
@@ -49,10 +46,7 @@ export function* readUsage(dataDir: string, range: UsageRange = {}): Generator<U
   }
 }
 
-/**
- * Returns the position of the charge with this id. Throws StoreError if the journal does not have it: the id belongs to
- * another journal, or the journal was restored from a backup that is older than the charge.
- */
+/** Throws StoreError if the id belongs to another journal, or the journal was restored from an older backup. */
 export function findCharge(db: DatabaseSync, id: string): ChargeId {
   const found = parseChargeId(id);
   if (found?.journal === journalUid(db) && isCharge(db, found)) return found;

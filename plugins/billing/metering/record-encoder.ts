@@ -26,11 +26,10 @@ export class RecordEncoder {
   #newNames: string[] = [];
   readonly #memory: SharedArrayBuffer;
   #target: Target;
-  /** Number of bytes and of records since the last `clear`. */
   bytes = 0;
   rows = 0;
 
-  /** `names`: the names that are on disk, with their numbers. `memory`: it grows when it is full. */
+  /** `memory`: it grows when it is full. */
   constructor(names: ReadonlyMap<string, number>, memory: SharedArrayBuffer) {
     this.#names = new Map(names);
     this.#memory = memory;
@@ -71,7 +70,6 @@ export class RecordEncoder {
     );
   }
 
-  /** Adds the begin of a stream. `account`: its payer. */
   begin(
     intent: number,
     time: number,
@@ -87,13 +85,11 @@ export class RecordEncoder {
     this.#added(writeIntent(this.#target, this.bytes, fields));
   }
 
-  /** Adds the end of a stream without a charge. */
   end(intent: number, time: number, why: number): void {
     this.#makeRoom();
     this.#added(writeClosed(this.#target, this.bytes, time, intent, why));
   }
 
-  /** Called before the records of the next commit. */
   clear(): void {
     this.bytes = 0;
     this.rows = 0;

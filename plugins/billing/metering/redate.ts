@@ -12,7 +12,6 @@ import { dayWindow, monthWindow } from "./windows.ts";
 
 /** Difference that is ignored: the clocks of two hosts, or of one host before and after its synchronisation. */
 export const ignoredMs = 60_000;
-/** Message of the log if the charges are later than the clock and cannot be moved. */
 export const clockIsBehind =
   "the clock is behind the last charge in the journal: until it has caught up, new charges get the time of the last one, and windows do not move on; check the clock of this host";
 /** A clock before this time is wrong, because this program is newer (milliseconds since 1970). */
@@ -20,7 +19,6 @@ const earliestNow = Date.UTC(2026, 0);
 /** Maximum time that all charges of a journal may span if no charge is older than the clock. */
 const maxWholeMs = 86_400_000;
 
-/** Commits that a clock which ran ahead has dated into the future. */
 export interface FutureCommits {
   /** Number of the first commit. All later commits are in the future, too. */
   readonly seq: number;
@@ -34,9 +32,9 @@ export interface FutureCommits {
 
 /**
  * Returns the commits that are later than `now`, if it is certain that they are wrong and not the clock. Such a clock
- * has left a jump in the journal: it lasted less than it was ahead, so the jump is longer than the time that the commits
- * after it span. A clock that is behind falls among the charges, where no such jump is. Undefined if there are none, or
- * if it is not certain. The meter then keeps the time of the last charge.
+ * has left a jump in the journal: it lasted less than it was ahead, so the jump is longer than the time that the
+ * commits after it span. A clock that is behind falls among the charges, where no such jump is. Undefined if there are
+ * none, or if it is not certain. The meter then keeps the time of the last charge.
  */
 export function findFutureCommits(db: DatabaseSync, now: number): FutureCommits | undefined {
   const last = newestCommit(db);
@@ -53,8 +51,8 @@ export function findFutureCommits(db: DatabaseSync, now: number): FutureCommits 
 
 /**
  * Dates these commits to the present, and computes the sums again. The journal keeps their old times in the table
- * `redated_commits`, which earlier releases ignore. All of this is one transaction, so that a crash changes nothing. The
- * sums must be complete. Throws if the journal cannot be written.
+ * `redated_commits`, which earlier releases ignore. All of this is one transaction, so that a crash changes nothing.
+ * The sums must be complete. Throws if the journal cannot be written.
  */
 export function redateCommits(db: DatabaseSync, future: FutureCommits): void {
   const now = future.present;
@@ -108,7 +106,6 @@ function moveSums(db: DatabaseSync, now: number): void {
   db.prepare("UPDATE open_intents SET at = min(at, ?)").run(now);
 }
 
-/** Adds the rows of later times to those of the time `present`. */
 function moveRows(
   db: DatabaseSync,
   table: "hours" | "periods",

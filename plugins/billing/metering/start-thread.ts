@@ -75,7 +75,7 @@ async function openMeter(
   };
 }
 
-/** Answers the reports of the threads that serve. Only in the main thread. */
+/** Called only in the main thread. */
 export function serveReports(threads: Threads, metering: Metering): Disposable {
   const methods: Methods = {
     purchasedLeft: (workspace) => metering.purchasedLeft(workspace),

@@ -1,7 +1,8 @@
 /**
  * The sums of the records since the last checkpoint: the charges by hour, by key and minute, and the open intents. The
  * thread of the charges adds every commit to them and writes them once per minute, in one transaction with a commit. A
- * start reads the sums and replays at most the records of the last minute; readers add the charges since the checkpoint.
+ * start reads the sums and replays at most the records of the last minute; readers add the charges since the
+ * checkpoint.
  */
 import type { DatabaseSync } from "node:sqlite";
 import { number, transaction } from "sluice-gateway/internal/store";
@@ -46,8 +47,8 @@ type Steps = Map<number, Map<number, number>>;
 export class Sums {
   readonly #hours: HourSum[] = [];
   /**
-   * The sums without a tag by hash, because a text as the key would double the CPU time of a charge in this thread. Those
-   * with a tag are found by text: clients choose tags, and could choose many with the same hash.
+   * The sums without a tag by hash, because a text as the key would double the CPU time of a charge in this thread.
+   * Those with a tag are found by text: clients choose tags, and could choose many with the same hash.
    */
   readonly #byHash = new Map<number | string, HourSum>();
   readonly #minutes: Steps = new Map();
@@ -60,7 +61,6 @@ export class Sums {
     this.#intents = intents;
   }
 
-  /** Loads the intents that were open at the last checkpoint. */
   static load(db: DatabaseSync): Sums {
     const intents = new Map<number, OpenIntent>();
     for (const row of db.prepare("SELECT * FROM open_intents").iterate()) {
@@ -74,12 +74,10 @@ export class Sums {
     return this.#intents;
   }
 
-  /** True if records were added since the last `write`. */
   get dirty(): boolean {
     return this.#dirty;
   }
 
-  /** True if the sums use so much memory that they should be written now. */
   get isLarge(): boolean {
     return this.#hours.length >= maxHourSums;
   }
@@ -151,9 +149,7 @@ export class Sums {
     ]);
   }
 
-  /**
-   * Writes the sums, which include everything up to commit `seq`. Call `written` after the transaction has committed.
-   */
+  /** The sums include everything up to commit `seq`. Call `written` after the transaction has committed. */
   write(db: DatabaseSync, seq: number): void {
     transaction(db, () => {
       this.writeHours(
@@ -183,7 +179,6 @@ export class Sums {
     return steps;
   }
 
-  /** Inserts the sums by hour into a table with the columns of `hours`. `onConflict`: what happens to existing rows. */
   writeHours(db: DatabaseSync, table: string, onConflict = ""): void {
     const insert = db.prepare(
       `INSERT INTO ${table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${onConflict}`,
@@ -191,7 +186,6 @@ export class Sums {
     for (const sum of this.#hours) insert.run(...sum.names, ...sum.amounts.map(exact));
   }
 
-  /** Clears the sums that `write` has written, after they are on disk. */
   written(): void {
     this.#hours.length = 0;
     this.#byHash.clear();

@@ -49,7 +49,6 @@ export function serveLedger(
   link: LocalLink,
   log: Log,
 ): Disposable {
-  /** The registrations of each thread, by its index. */
   const registered = new Map<number, number[]>();
   const writing = new Map<number, Writing>();
 

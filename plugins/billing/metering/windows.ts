@@ -6,7 +6,6 @@ import type { ApiKey, KeyWindows, WindowState } from "sluice-gateway/services";
 
 export interface WindowShape {
   readonly stepMs: number;
-  /** Length of the window in steps. */
   readonly steps: number;
 }
 
@@ -76,7 +75,7 @@ export class RollingWindow {
     this.#sum += amountMilliCu;
   }
 
-  /** Returns the amounts that count at `now` by step, oldest first. */
+  /** Returns the amounts by step, oldest first. */
   amounts(now: number): Map<number, number> {
     this.#evict(Math.floor(now / this.#shape.stepMs));
     const amounts = new Map<number, number>();
@@ -144,7 +143,7 @@ export class RollingWindow {
   }
 }
 
-/** Returns a window with these amounts, whose steps ascend. */
+/** `amounts`: their steps ascend. */
 export function windowOf(
   kind: "day" | "month",
   amounts: Iterable<readonly [step: number, milliCu: number]>,
@@ -154,7 +153,7 @@ export function windowOf(
   return window;
 }
 
-/** Returns the windows of a key. `windows`: undefined without charges. `openMilliCu`: its reserved credit. */
+/** `windows`: undefined without charges. `openMilliCu`: reserved credit of the key. */
 export function keyWindowsOf(
   { cuLimit24hMilli, cuLimit30dMilli }: Pick<ApiKey, "cuLimit24hMilli" | "cuLimit30dMilli">,
   windows: { readonly day: RollingWindow; readonly month: RollingWindow } | undefined,
@@ -168,7 +167,6 @@ export function keyWindowsOf(
   };
 }
 
-/** Returns the state of a window of a key. `openMilliCu`: reserved credit of the key in milli-CU. */
 export function windowState(
   window: RollingWindow | undefined,
   limitMilliCu: number | undefined,

@@ -1,4 +1,3 @@
-/** What `sluice init` and the first `sluice start` say about workspaces and keys. */
 import type { FirstSteps, InitParts } from "sluice-gateway/internal/module";
 import { orElse } from "sluice-gateway/internal/toolkit";
 
@@ -22,7 +21,6 @@ export const init: InitParts = {
   npx sluice keys create --workspace ws_… --env-file .env`,
 };
 
-/** The advice that `sluice start` prints while there is no workspace, so that no API key is valid. */
 export const firstSteps: FirstSteps = async (gateway, commonArguments) => {
   const admin = gateway.use("accounts")?.admin;
   // A store that cannot be read is reported by the accounts themselves.

@@ -1,4 +1,3 @@
-/** Step `unmetered`: provides an account that charges nothing, for gateways without workspaces. */
 import { defineStep } from "sluice-gateway/plugin";
 import type { Charge } from "sluice-gateway/services";
 

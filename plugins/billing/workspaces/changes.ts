@@ -1,4 +1,3 @@
-/** The changes that can be made to a workspace, each with the JSON Schema of its body. */
 import {
   schemaCompiler,
   type SchemaError,
@@ -11,7 +10,6 @@ import { replyTo } from "./views.ts";
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
 
 export interface Change {
-  /** JSON Schema of the body. */
   readonly schema: JsonSchema;
   /** True if the body must be `{}` or missing. */
   readonly takesNothing: boolean;

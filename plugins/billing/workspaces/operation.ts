@@ -138,7 +138,6 @@ const queries: Partial<Record<ViewName, JsonSchema>> = {
   }),
 };
 
-/** The summary of each route, the description of its answer, and the schema of the answer. */
 const routes: Readonly<
   Record<ViewName | ChangeName, readonly [summary: string, done: string, answer: JsonSchema]>
 > = {

@@ -1,4 +1,3 @@
-/** The views of a workspace: its state, its usage and its audit log. Parses their queries. */
 import { refuse, type Exchange, type Reply } from "sluice-gateway/plugin";
 import {
   type UsageMember,
@@ -37,7 +36,6 @@ async function usage(workspaces: Workspaces, id: string, x: Exchange): Promise<R
   return replyTo(report, (json) => json);
 }
 
-/** Lists changes. `next_after` is present if there may be more. */
 async function audit(workspaces: Workspaces, id: string, x: Exchange): Promise<Reply> {
   const query = queryOf(x.request.query, {
     after: (text) => wholeNumber(text, 0, Number.MAX_SAFE_INTEGER),
@@ -92,7 +90,7 @@ export function wholeNumber(text: string, least: number, most: number): QueryVal
   return fits ? { value } : { mustBe: `a whole number from ${least} to ${most}` };
 }
 
-/** Parses a comma-separated list of `allowed` words, each at most once. An empty text is an empty list. */
+/** An empty text is an empty list. */
 export function words<T extends string>(
   text: string,
   allowed: readonly T[],
@@ -106,7 +104,6 @@ export function words<T extends string>(
 const notFound = refuse("GATEWAY_NOT_FOUND");
 const unavailable = refuse("GATEWAY_SERVICE_UNAVAILABLE");
 
-/** `body`: returns the body of the 200. */
 export function replyTo<T>(
   answer: WorkspaceAnswer<T>,
   body: (value: T) => string | Uint8Array = (value) => JSON.stringify(value),

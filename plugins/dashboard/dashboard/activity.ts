@@ -1,14 +1,10 @@
-/**
- * The current activity of all callers and of each group of callers: the last ten minutes in steps of five seconds,
- * refusals by reason, the latest durations, and single exchanges while a user watches them.
- */
+/** The activity of the last ten minutes, of all callers and each group, and single exchanges while a user watches. */
 import type { SettledExchange } from "sluice-gateway/plugin";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 
 export const stepMs = 5_000;
 /** Number of steps that are kept: ten minutes. */
 export const steps = 120;
-/** Number of durations from which the percentiles are computed. */
 const latestDurations = 256;
 /** Maximum number of exchanges that are kept for filters, of all callers and of each watched group. */
 export const keptExchanges = 2_000;
@@ -16,9 +12,7 @@ export const keptExchanges = 2_000;
 const keptRefused = 200;
 /** Single exchanges are kept until they have not been requested for this time. */
 const watchedMs = 15_000;
-/**
- * Maximum number of groups. Above it, the group that was first seen longest ago is deleted. A tally takes about 3 KB.
- */
+/** Above this number, the group that was first seen longest ago is deleted. A tally takes about 3 KB. */
 const maxGroups = 4_096;
 
 export class Activity {
@@ -37,12 +31,12 @@ export class Activity {
     this.#nextRefused = (this.#nextRefused + 1) % keptRefused;
   }
 
-  /** Returns the tally of a group. It is empty if no caller of the group has made a request since the start. */
+  /** Returns an empty tally if no caller of the group has made a request since the start. */
   group(name: string): Tally {
     return this.#groups.peek(name) ?? new Tally();
   }
 
-  /** Returns the latest exchanges of a group, or of all callers, newest first. See `Tally.watch`. */
+  /** Returns the latest exchanges, newest first. See `Tally.watch`. */
   watch(now: number, group?: string): readonly SettledExchange[] {
     const tally = group === undefined ? this.all : this.group(group);
     return tally.watch(now, () => {
@@ -63,11 +57,9 @@ export class Activity {
   }
 }
 
-/** The exchanges that have ended, of all callers or of one group. */
 export class Tally {
   readonly requests = new RecentCounter();
   readonly refused = new RecentCounter();
-  /** Exchanges that were answered with a status of 500 or more. */
   readonly failed = new RecentCounter();
   readonly #refusals = new Map<string, RecentCounter>();
   readonly #durations = new Float32Array(latestDurations);
@@ -94,7 +86,6 @@ export class Tally {
     if (now < this.#watchedUntil) this.#keep(exchange);
   }
 
-  /** Refusals by GATEWAY code. */
   get refusals(): ReadonlyMap<string, RecentCounter> {
     return this.#refusals;
   }
@@ -126,7 +117,6 @@ export class Tally {
   }
 }
 
-/** Counts events in each step of the last ten minutes, and since the start. */
 export class RecentCounter {
   readonly #counts = new Uint32Array(steps);
   #newest = 0;
@@ -138,7 +128,7 @@ export class RecentCounter {
     this.total++;
   }
 
-  /** Returns the counts of the steps, oldest first. The last step has not ended yet. */
+  /** Returns the oldest step first. The last step has not ended yet. */
   read(now: number): number[] {
     const step = this.#moveTo(now);
     return Array.from({ length: steps }, (_, i) => this.#counts[(step + 1 + i) % steps] ?? 0);

@@ -1,4 +1,3 @@
-/** The answers of the dashboard's API: JSON, and errors in the canonical envelope. */
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { refuse, type GatewayCode, type Log } from "sluice-gateway/plugin";
 
@@ -18,7 +17,6 @@ export function sendRefusal(
   return reply.code(status).send(body);
 }
 
-/** `expected`: names of the parameters, with the values that they may have. */
 export function sendInvalidQuery(reply: FastifyReply, expected: string): FastifyReply {
   const message = `invalid query, expected ${expected}`;
   return sendRefusal(reply, "GATEWAY_INVALID_PARAMS", { message });

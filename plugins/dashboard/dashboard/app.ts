@@ -23,7 +23,6 @@ import { queryOf } from "./input.ts";
 
 const bodyBytes = 16 * 1024;
 
-/** Returns an instance that is ready for requests and does not listen itself. */
 export async function openApp(deps: DashboardDeps): Promise<FastifyInstance> {
   const app = fastify({ logger: false, genReqId: () => randomUUID() });
   answerErrors(app, deps.log);
@@ -60,8 +59,7 @@ function apiRoutes(
   sessions: Sessions,
   oidc: OidcSignIn | undefined,
 ): void {
-  // This is a hook of these routes instead of a check of the path, because the path may contain percent-encoded
-  // letters.
+  // This is a hook of these routes, because a check of the path would miss percent-encoded letters.
   api.addHook("onRequest", (request, reply, done) => {
     const message = crossSiteProblem(request);
     if (message === undefined) done();
@@ -93,7 +91,6 @@ function guard(scope: FastifyInstance): void {
   });
 }
 
-/** Answers unknown paths with 404, and known paths with another method with 405 and `Allow`. */
 function refuseUnknown(scope: FastifyInstance): void {
   const known: { readonly path: RegExp; readonly methods: readonly string[] }[] = [];
   scope.addHook("onRoute", ({ url, method }) => {
@@ -113,7 +110,7 @@ function refuseUnknown(scope: FastifyInstance): void {
   });
 }
 
-/** Accepts only small JSON bodies. Other bodies are refused before they are read. */
+/** Other bodies are refused before they are read. */
 function readJson(scope: FastifyInstance): void {
   scope.removeAllContentTypeParsers();
   scope.addContentTypeParser(

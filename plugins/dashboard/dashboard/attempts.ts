@@ -1,4 +1,3 @@
-/** Limits the attempts to sign in, and logs and counts those that are refused. */
 import type { FastifyRequest } from "fastify";
 import { addressKey } from "sluice-gateway/internal/http";
 import { createAttemptLimiter, type AttemptLimiter } from "sluice-gateway/internal/limits";
@@ -9,32 +8,25 @@ import { rejection } from "./rates.ts";
 /** Maximum number of attempts per address and minute, including successful ones. */
 const maxAttempts = 10;
 
-/** The kind of a sign-in: with a key, or at the OpenID provider. */
 export type SignInBy = "key" | "oidc";
 
 export interface Refused {
   readonly by: SignInBy;
   readonly code: GatewayCode;
-  /** Further members of the log line. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
 export interface Attempts {
-  /**
-   * Counts an attempt of the address of the request. Resolves with the seconds to wait; undefined if the attempt is
-   * allowed. A refusal is counted, and the first one in a minute is logged.
-   */
+  /** Resolves with the seconds to wait if the attempt is refused, which is counted, and logged once per minute. */
   limit(request: FastifyRequest, by: SignInBy): Promise<number | undefined>;
   /**
    * Does the same for answers of the provider that do not belong to a sign-in of the browser. They have a separate
    * limit, because any page can make a browser request that address.
    */
   limitStray(request: FastifyRequest): Promise<number | undefined>;
-  /** Logs and counts a sign-in that is refused. */
   refused(request: FastifyRequest, refused: Refused): void;
 }
 
-/** `keep`: keeps the counts of attempts when the gateway reloads. */
 export function createAttempts(
   { store: { redis }, log, metrics }: Pick<Host, "store" | "log" | "metrics">,
   keep: (name: string, make: () => AttemptLimiter) => AttemptLimiter,

@@ -11,15 +11,11 @@ import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 import type { Viewer } from "./session.ts";
 
-/**
- * The result of a change. `once`: members that only the first answer has, because they must not be stored, such as the
- * text of a key.
- */
+/** `once`: members that only the first answer has, because they must not be stored, such as the text of a key. */
 export type Outcome =
   | { readonly status: 200 | 201; readonly body: object; readonly once?: object }
   | { readonly refused: GatewayCode; readonly message: string | undefined };
 
-/** The author of a change on the page, always with the id of the request. */
 export type Author = ChangeAuthor & { readonly requestId: string };
 
 /** Performs a change. It may wait for the accounts, but for nothing else, because it runs in a transaction. */
@@ -30,10 +26,8 @@ export type ChangeWork = (
   by: Author,
 ) => Promise<Outcome>;
 
-/** Visible ASCII characters. */
 const keyForm = /^[!-~]{8,100}$/;
 
-/** Adds a route for a change, which runs once per Idempotency-Key. */
 export function addChange(
   add: AddRoute,
   deps: DashboardDeps,

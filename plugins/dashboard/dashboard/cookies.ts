@@ -1,10 +1,8 @@
-/** The cookies of the dashboard, which scripts cannot read. */
 import type { FastifyRequest } from "fastify";
 
 export interface CookieKind {
   /** First part of the name of a cookie that was set without TLS. */
   readonly prefix: string;
-  /** The path of a cookie that was set without TLS. */
   readonly path: string;
   readonly sameSite: "Strict" | "Lax";
 }
@@ -41,8 +39,8 @@ export function openCookie<T>(
 }
 
 /**
- * Returns the value of a cookie. Undefined if there is none or more than one, because other servers on this host can set
- * cookies, and users must not work in a session that is not theirs.
+ * Returns the value of a cookie. Undefined if there is none or more than one, because other servers on this host can
+ * set cookies, and users must not work in a session that is not theirs.
  */
 function readCookie(name: string, request: FastifyRequest): string | undefined {
   const head = `${name}=`;
@@ -52,8 +50,9 @@ function readCookie(name: string, request: FastifyRequest): string | undefined {
 }
 
 /**
- * The name contains the port, because cookies ignore ports and two gateways on one machine need separate sessions. Behind
- * TLS, browsers accept a cookie with the prefix `__Host-` from this host only, and not from its subdomains or siblings.
+ * The name contains the port, because cookies ignore ports and two gateways on one machine need separate sessions.
+ * Behind TLS, browsers accept a cookie with the prefix `__Host-` from this host only, and not from its subdomains or
+ * siblings.
  */
 function nameOf({ prefix }: CookieKind, request: FastifyRequest, isSecure: boolean): string {
   return `${isSecure ? "__Host-" : ""}${prefix}_${request.socket.localPort ?? 0}`;

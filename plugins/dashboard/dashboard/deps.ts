@@ -1,4 +1,3 @@
-/** The parts of the gateway that the dashboard shows and changes. */
 import type { SendRequest } from "sluice-gateway/internal/http";
 import type { GatewayInfo, Host } from "sluice-gateway/plugin";
 import type { Accounts, Metering } from "sluice-gateway/services";

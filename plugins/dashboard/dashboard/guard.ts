@@ -1,7 +1,4 @@
-/**
- * Protects the dashboard from other web pages: restricts the origins that may make changes, and the content that a
- * browser may load and frame.
- */
+/** Restricts the origins that may make changes, and the content that a browser may load and frame. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 
 /**
@@ -33,7 +30,7 @@ const headers: readonly (readonly [string, string])[] = [
   ["cache-control", "no-store"],
 ];
 
-/** Adds the security headers. Called for every answer under /dashboard, including errors. */
+/** Called for every answer under /dashboard, including errors. */
 export function protect(reply: FastifyReply): void {
   for (const [name, value] of headers) void reply.header(name, value);
 }
@@ -41,7 +38,7 @@ export function protect(reply: FastifyReply): void {
 /** A header that only the dashboard's own script can send. Forms and images of other pages cannot. */
 const csrfHeader = "x-sluice-dashboard";
 
-/** Returns the reason why a request to the API does not come from the dashboard's page. Undefined if it does. */
+/** Undefined if the request comes from the dashboard's page. */
 export function crossSiteProblem(request: FastifyRequest): string | undefined {
   const { [csrfHeader]: own, "sec-fetch-site": site, origin, host } = request.headers;
   if (own !== "1") return `the header ${csrfHeader} is missing`;

@@ -1,4 +1,3 @@
-/** Reports the state of every node and worker, of the process itself, and of all gateways on the same database. */
 import { createHash } from "node:crypto";
 import type { GatewayInfo } from "sluice-gateway/plugin";
 import { readyState } from "./live.ts";
@@ -20,11 +19,10 @@ export interface GatewayHealth {
   readonly isReloadRefused: boolean;
   /** Credit that it holds in reserve, in milli-CU. Undefined if it shares no credit. */
   readonly slackMilliCu: number | undefined;
-  /** Credit that it holds for requests that are running, in milli-CU. Undefined if it shares no credit. */
+  /** Credit that it holds for requests that are running, in milli-CU. */
   readonly reservedMilliCu: number | undefined;
-  /** Number of workspaces and keys in which it holds credit. Undefined if it shares no credit. */
+  /** Number of workspaces and keys in which it holds credit. */
   readonly leasedScopes: number | undefined;
-  /** Difference between the clocks of the database and of the gateway. */
   readonly clockOffsetSeconds: number | undefined;
   /** Number of other gateways with other settings. Undefined without a database, and from older releases. */
   readonly otherSettings: number | undefined;
@@ -97,7 +95,6 @@ function processState(): Pick<GatewayHealth, "uptimeSeconds" | "memoryBytes"> {
   };
 }
 
-/** `own`: the gateway that shows the view. */
 function gatewayJson(
   { name, version, isOwn, value, heardMsAgo }: GatewayPart<GatewayHealth>,
   own: GatewayPart<GatewayHealth>,

@@ -1,4 +1,3 @@
-/** Service `dashboard`: the operator's page on the admin listener, and its JSON API. */
 import { defineService } from "sluice-gateway/plugin";
 import { oidcOptions, sections, type Options } from "./options.ts";
 

@@ -12,10 +12,7 @@ ajv.addFormat("address-block", isAddressBlock);
 // The text is printed on terminals and in logs, so it must not contain control characters.
 ajv.addFormat("printable", (text: string) => !/\p{Cc}/u.test(text));
 
-/**
- * Returns a function that returns the first violation of the schema, or undefined. The schema is compiled at first use,
- * because not every dashboard is used.
- */
+/** Returns the first violation of the schema. It is compiled at first use, because not every dashboard is used. */
 export function checker(schema: object): (value: unknown) => string | undefined {
   let validate: ValidateFunction | undefined;
   return (value) => {
@@ -27,10 +24,8 @@ export function checker(schema: object): (value: unknown) => string | undefined 
   };
 }
 
-/** `wrong`: the reason why the body is invalid. */
 export type ReadBody<T> = (value: unknown) => { readonly value: T } | { readonly wrong: string };
 
-/** Returns a function that reads a body with these members, of which the first are required. */
 export function body<T>(
   required: readonly string[],
   properties: object,
@@ -50,7 +45,7 @@ export function body<T>(
   };
 }
 
-/** Returns the parameters of a query. Undefined if one is unknown or repeated. The caller checks the values. */
+/** Undefined if a parameter is unknown or repeated. The caller checks the values. */
 export function queryOf(
   url: string,
   known: readonly string[],

@@ -1,7 +1,3 @@
-/**
- * Routes for keys: the state of their windows, and creating, editing, rotating and revoking them. Changes are recorded
- * in the audit log, like those of the command line.
- */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ChangeAuthor, KeyRecord, WindowState } from "sluice-gateway/services";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
@@ -151,7 +147,7 @@ type KeyWork = (
   viewer: Viewer,
 ) => Promise<Outcome>;
 
-/** Finds the key of the path if the viewer may change it. For all other viewers, it does not exist. */
+/** A key does not exist for viewers who may not change it. */
 function ofKey(work: KeyWork): ChangeWork {
   return async (deps, viewer, request, by) => {
     const { id } = request.params as { id: string };

@@ -4,14 +4,10 @@ import type { AccountsAdmin } from "sluice-gateway/services";
 
 export const filterNames = ["status", "code", "key", "route", "call", "request"] as const;
 
-/** Maximum length of a filter, in characters. */
 const maxLength = 100;
-/** Maximum number of keys whose name contains the search text. */
 const maxKeys = 500;
 
-/**
- * The conditions that a request must match. Members that are undefined match every request. Texts are in lower case.
- */
+/** Members that are undefined match every request. Texts are in lower case. */
 export interface LiveFilter {
   /** A status, or a digit for all statuses that begin with it. */
   readonly status?: number | undefined;
@@ -28,10 +24,7 @@ export interface LiveFilter {
 
 type Query = Readonly<Record<string, string | undefined>>;
 
-/**
- * Returns the filter of a query. `wrong`: the reason why it is invalid. Keys are searched by name and id, at most 500,
- * in the workspace `only` if it is given. Fails with a StoreError.
- */
+/** Keys are searched by name and id, at most 500, in the workspace `only` if it is given. Fails with a StoreError. */
 export async function readFilter(
   query: Query,
   admin: Pick<AccountsAdmin, "searchKeys">,
@@ -81,7 +74,6 @@ function statusMatches(status: number, wanted: number): boolean {
   return wanted < 10 ? Math.floor(status / 100) === wanted : status === wanted;
 }
 
-/** `part`: in lower case. */
 function contains(text: string | undefined, part: string | undefined): boolean {
   return part === undefined || text?.toLowerCase().includes(part) === true;
 }

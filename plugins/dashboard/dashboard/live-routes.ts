@@ -1,4 +1,3 @@
-/** The route of the view Live: the current activity, and the latest requests that match filters. */
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { queryOf } from "./input.ts";

@@ -1,4 +1,3 @@
-/** Reports the current activity: the last ten minutes, refusals by reason, and the latest exchanges of all gateways. */
 import { failureText } from "sluice-gateway/internal/http";
 import type {
   Clock,
@@ -19,7 +18,6 @@ export interface LiveActivity {
   readonly refused: readonly number[];
   readonly failed: readonly number[];
   readonly totals: Readonly<Record<"requests" | "refused" | "failed", number>>;
-  /** The latest durations in milliseconds. */
   readonly durations: Float32Array;
   readonly refusals: readonly Refusal[];
   /** The latest exchanges that match the filter, newest first, at most 100. */
@@ -87,7 +85,7 @@ export function liveActivity(
   };
 }
 
-/** Returns the activity of all gateways for JSON. A workspace administrator sees only the calls of the workspace's keys. */
+/** A workspace administrator sees only the calls of the workspace's keys. */
 export async function live(
   { liveGateways, clock }: { readonly liveGateways: LiveGateways; readonly clock: Clock },
   { only, filter }: LiveQuestion,
@@ -152,7 +150,7 @@ function wrongIn({ name, value }: GatewayPart<LiveActivity>, isNamed: boolean): 
   return isNamed ? value.wrong.map((text) => `${name}: ${text}`) : value.wrong;
 }
 
-/** Adds the counts step by step. The steps of different gateways begin at about the same time. */
+/** The steps of different gateways begin at about the same time. */
 function addedSteps(all: readonly (readonly number[])[]): number[] {
   const [first = [], ...others] = all;
   return first.map((count, step) => count + sum(others.map((counts) => counts[step] ?? 0)));
@@ -177,7 +175,6 @@ function refusals(tally: Tally, now: number): Refusal[] {
   }));
 }
 
-/** Sorts the reasons of the last ten minutes first, by frequency. */
 function sortedRefusals(all: readonly Refusal[]): Refusal[] {
   return all.toSorted((a, b) => b.recent - a.recent || b.total - a.total);
 }
@@ -211,7 +208,6 @@ function callsJson({ names, items, failed }: ReportedCalls): object {
   return { names, items, failed };
 }
 
-/** Returns whether a gateway is ready, and the checks that fail. */
 export function readyState({ ready, checks }: Pick<RunningGateway, "ready" | "checks">): {
   readonly ready: boolean;
   readonly wrong: readonly string[];

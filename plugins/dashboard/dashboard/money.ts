@@ -3,20 +3,15 @@ import { parseDecimal, productHalfUp } from "sluice-gateway/services";
 
 const nanoUsdPerMilliCu = { digits: 1_000_000n, places: 0 };
 
-/** Returns the value of credit at 1,000,000 CU per USD, as a decimal text. */
 export function valueUsd(milliCu: number): string {
   return decimal(BigInt(milliCu));
 }
 
-/**
- * Returns the price of overage, as a decimal text that is rounded half up to a nano-USD. `usdPerCu`: the price of the
- * plan, undefined if the plan has no overage.
- */
+/** Rounds half up to a nano-USD. `usdPerCu`: the price of the plan, undefined if the plan has no overage. */
 export function overageUsd(milliCu: number, usdPerCu: string | undefined): string {
   return decimal(overageNanoUsd(milliCu, usdPerCu));
 }
 
-/** Returns the sum of overage at the prices of several plans, as a decimal text. */
 export function overageSumUsd(
   parts: readonly { readonly milliCu: number; readonly usdPerCu: string | undefined }[],
 ): string {

@@ -1,7 +1,6 @@
-/** The section `dashboard` of pipeline.yaml: sign-in at an OpenID provider. */
 import type { JsonSchema } from "sluice-gateway/plugin";
 
-/** The section after validation, with defaults. */
+/** The section `dashboard` of pipeline.yaml after validation, with defaults. */
 export interface Options {
   readonly dashboard: { readonly oidc: OidcSection };
 }
@@ -24,7 +23,6 @@ interface OidcSection {
 /** The name of a claim, or the path of names to a nested one. */
 export type ClaimName = string | readonly string[];
 
-/** The options of a provider that users can sign in at. */
 export type OidcOptions = Required<OidcSection>;
 
 /** Undefined if no provider is configured. */

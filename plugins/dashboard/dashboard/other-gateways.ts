@@ -1,7 +1,6 @@
 /** Collects a part of a view from all gateways that use the same database. */
 import type { Host, Log, Replicas } from "sluice-gateway/plugin";
 
-/** The part of a view that comes from one gateway. */
 export interface GatewayPart<T> {
   /** Name of the gateway. Undefined without a database. */
   readonly name: string | undefined;
@@ -10,15 +9,11 @@ export interface GatewayPart<T> {
   readonly isOwn: boolean;
   /** Undefined if the gateway has not answered. */
   readonly value: T | undefined;
-  /** Time since the last message of the gateway, in milliseconds. */
   readonly heardMsAgo: number;
 }
 
 export interface AllGateways<Question, T> extends Disposable {
-  /**
-   * Returns the part of this gateway first, then those of the others. `isComplete`: false if the others cannot be
-   * queried. Never rejects, unless `own` throws.
-   */
+  /** The own part is first. `isComplete`: false if the others cannot be asked. Rejects only if `own` throws. */
   ask(question: Question): Promise<{
     readonly parts: readonly GatewayPart<T>[];
     readonly isComplete: boolean;

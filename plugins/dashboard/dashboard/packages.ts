@@ -1,2 +1,2 @@
-/** Loads the large packages of the dashboard. In a file of its own, because the bundle cannot `import()` them directly. */
+/** The large packages have a file of their own, because the bundle cannot `import()` them directly. */
 import "fastify";

@@ -1,7 +1,4 @@
-/**
- * Serves the page and its assets: the files in page/, and the libraries that they import. They are read once and served
- * from memory.
- */
+/** Serves the page and its assets. They are read once and served from memory. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -35,7 +32,7 @@ function assets(): ReadonlyMap<string, Asset> {
 
 /** One style sheet, which contains the others in their order. */
 const styleSheet = "page.css";
-/** Matches the links of index.html to the style sheets. The group is the name of a file. */
+/** Matches the links of index.html to the style sheets, with the name of the file. */
 const styleLink = / *<link rel="stylesheet" href="\/dashboard\/assets\/([^"]+)" \/>\n/g;
 /** The scripts that a page does not need at first: one runs before the modules, and the other draws charts. */
 const notPreloaded = new Set(["theme.js", "lib/uplot.js"]);
@@ -68,7 +65,6 @@ function withFewerRoundTrips(html: string, names: readonly string[]): string {
 
 const folder = packageFile("plugins/dashboard/dashboard/page");
 
-/** Returns the names of the files in page/, except the libraries. */
 function ownFiles(): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((name) => name.replaceAll(sep, "/"))
@@ -97,7 +93,6 @@ function extensionOf(name: string): string {
   return name.slice(name.lastIndexOf(".") + 1);
 }
 
-/** Serves the page at /dashboard and its files below /dashboard/assets. */
 export function servePages(scope: FastifyInstance): void {
   for (const [name, asset] of assets()) {
     // The page has the path with and without a trailing slash.

@@ -14,7 +14,6 @@ const secretName = /(?:secret|password|passphrase|token|api[-_]?key|authorizatio
 /** References without a default, such as `${NAME}` or `Bearer ${NAME}`. */
 const onlyReferences = /^(?:(?:Bearer|Basic)\s+)?(?:\$\{\w+(?::-)?\})+$/;
 
-/** Maximum size of a file on disk that is read. */
 const maxBytes = 1_048_576;
 /**
  * Maximum number of lines that are added and removed. With more, the whole file counts as changed. The time of the
@@ -22,20 +21,16 @@ const maxBytes = 1_048_576;
  */
 const maxChanges = 500;
 
-/**
- * A row of the comparison. `running` and `disk` are line numbers from 1 on. A line that was added has no `running`, and
- * a line that was removed has no `disk`.
- */
+/** A line that was added has no `running`, and a line that was removed has no `disk`. Line numbers start at 1. */
 interface ComparedLine {
   readonly text: string;
   readonly running?: number;
   readonly disk?: number;
 }
 
-/** The text of a file, or the reason why it cannot be shown. */
 type DiskFile = { readonly text: string } | { readonly problem: string };
 
-/** Returns the running file and its difference from the file on disk, with secrets hidden, for JSON. */
+/** Returns JSON in which secrets are hidden. */
 export async function pipelineFile({ gateway }: Pick<DashboardDeps, "gateway">): Promise<object> {
   const { file, generation } = gateway.running();
   const { path, text } = file;
@@ -92,8 +87,8 @@ function linesOf(text: string): string[] {
 }
 
 /**
- * Returns the text with the values of secret options, the credentials in URLs and the texts of API keys replaced. The
- * number of lines stays the same. References such as `${GATEWAY_SECRET}` stay as they are. The text may have syntax errors.
+ * Replaces the values of secret options, the credentials in URLs and the texts of API keys. The number of lines stays
+ * the same. References such as `${GATEWAY_SECRET}` stay as they are. The text may have syntax errors.
  */
 export function maskSecrets(text: string): string {
   const document = parseDocument(text, { prettyErrors: false, version: "1.2", logLevel: "silent" });

@@ -1,4 +1,3 @@
-/** The routes of the views Pipeline and Plugins: the compiled routes, the plugins, the file and the stores. */
 import type { HookStatus, LoadedPlugin, PluginStatus, RouteStatus } from "sluice-gateway/plugin";
 import { sendJson } from "./answer.ts";
 import type { DashboardDeps } from "./deps.ts";
@@ -19,10 +18,7 @@ export function pipelineRoutes(add: AddRoute, deps: DashboardDeps): void {
   }
 }
 
-/**
- * Returns every compiled route with its steps, their times, refusals and failures. They are counted since the
- * start of the process.
- */
+/** Counts and times are since the start of the process. */
 function routesView({ gateway }: DashboardDeps): object {
   const { routes, generation, reload } = gateway.running();
   return { generation, reload, routes: routes.map(routeJson) };
@@ -49,7 +45,6 @@ function placedJson({ meanMs, p95Ms, ...counts }: PluginStatus): object {
   return { name, timed, ...times, refusals, errors, timeouts, skips };
 }
 
-/** Returns the loaded plugins with their sources, permissions and counts since the start of the process. */
 function pluginsView({ gateway }: DashboardDeps): object {
   return { plugins: gateway.running().plugins.map(pluginJson) };
 }

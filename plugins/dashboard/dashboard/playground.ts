@@ -1,8 +1,8 @@
 /**
  * Sends requests of the view Playground to the public listener of this gateway, because the page may only reach its own
- * origin. The user enters a key for it, which is forwarded and never stored. Only a few kinds of calls are forwarded, so
- * the page cannot reach anything else. `@fastify/http-proxy` needs the same code to change the body, the status and the
- * fields, and would add undici, which is 870 KB, to the package.
+ * origin. The user enters a key for it, which is forwarded and never stored. Only a few kinds of calls are forwarded,
+ * so the page cannot reach anything else. `@fastify/http-proxy` needs the same code to change the body, the status and
+ * the fields, and would add undici, which is 870 KB, to the package.
  */
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
@@ -12,7 +12,6 @@ import { checker } from "./input.ts";
 import type { DashboardDeps } from "./deps.ts";
 import type { AddRoute } from "./route.ts";
 
-/** The surface and the method of each kind of call. */
 const kinds = {
   chat: { surface: "chat", method: "POST" },
   models: { surface: "models", method: "GET" },
@@ -49,7 +48,7 @@ export function playgroundRoutes(add: AddRoute, deps: DashboardDeps): void {
   add("POST", "playground", (_viewer, request, reply) => call(deps, request, reply), "platform");
 }
 
-/** Returns the path of the first route of each kind. A kind without a route is missing. */
+/** A kind without a route is missing. */
 function pathsOf({ gateway }: DashboardDeps): Partial<Record<Kind, string>> {
   const { routes } = gateway.running();
   const found: Partial<Record<Kind, string>> = {};
@@ -64,7 +63,7 @@ function pathsOf({ gateway }: DashboardDeps): Partial<Record<Kind, string>> {
   return found;
 }
 
-/** Returns the origin of the public listener. A listener on all addresses is reached on the loopback address. */
+/** A listener on all addresses is reached on the loopback address. */
 function originOf({ gateway }: DashboardDeps): string {
   const { origin } = gateway.running();
   return origin.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");

@@ -1,4 +1,3 @@
-/** Limits of requests whose work is shared, and how an attempt is counted against them. */
 import { RateLimiterRes } from "rate-limiter-flexible";
 import type { AttemptLimiter } from "sluice-gateway/internal/limits";
 
@@ -7,7 +6,7 @@ export const perMinute = { keyChanges: 30, reports: 60 };
 
 export type WorkspaceRates = Readonly<Record<keyof typeof perMinute, AttemptLimiter>>;
 
-/** Counts an attempt of the caller. Resolves with undefined if it is allowed. */
+/** Resolves with undefined if the attempt is allowed. */
 export async function rejection(
   limiter: AttemptLimiter,
   caller: string,

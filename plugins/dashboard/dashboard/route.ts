@@ -1,11 +1,9 @@
-/** Adds routes to the dashboard's API, with access control and handling of store errors. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { StoreError } from "sluice-gateway/internal/store";
 import { sendRefusal } from "./answer.ts";
 import type { DashboardDeps } from "./deps.ts";
 import type { Sessions, Viewer } from "./session.ts";
 
-/** Answers a request. `viewer`: the user who is signed in. */
 export type Handler = (
   viewer: Viewer,
   request: FastifyRequest,
@@ -51,7 +49,7 @@ export function signedInRoutes(
   };
 }
 
-/** Runs a function that uses the store. If the store cannot be used, the answer is 503. */
+/** If the store cannot be used, the answer is 503. */
 export async function stored(
   { log }: Pick<DashboardDeps, "log">,
   reply: FastifyReply,

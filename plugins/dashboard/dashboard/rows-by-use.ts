@@ -3,7 +3,6 @@
  * of the rows, so the second order needs the use of every row. It therefore covers only the newest rows.
  */
 
-/** Maximum number of rows that are ordered by their use. */
 const maxOrdered = 500;
 
 export interface RowPage<R> {
@@ -23,7 +22,7 @@ export interface RowSource<F, R> {
     readonly limit: number;
   }) => Promise<readonly F[]>;
   readonly row: (found: F) => Promise<R>;
-  /** Returns the share of the limits that is used. Undefined without a limit. */
+  /** Undefined without a limit. */
   readonly share: (row: R) => number | undefined;
 }
 
@@ -44,7 +43,6 @@ export async function readRows<F, R>(source: RowSource<F, R>): Promise<RowPage<R
   };
 }
 
-/** Returns the largest share of `pairs` of a used amount and its limit. */
 export function largestShare(
   pairs: readonly (readonly [used: number, limit: number | undefined])[],
 ): number | undefined {

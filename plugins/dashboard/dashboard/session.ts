@@ -23,14 +23,12 @@ const kind: CookieKind = {
 /** Lifetime of a session: a working day. After that, the user must sign in again. */
 const lifeMs = 8 * 3_600_000;
 
-/** A signed-in user, and what they may see and change. */
 export interface Viewer extends Account {
   /** Milliseconds since 1970. */
   readonly expiresAt: number;
 }
 
 interface Account {
-  /** The key or the user of the OpenID provider that signed in. */
   readonly by: { readonly key: KeyRecord } | { readonly user: OidcUser };
   /** Id of the key, or `oidc:` and the subject of the user. */
   readonly id: string;
@@ -43,12 +41,10 @@ interface Account {
   readonly mayChange: boolean;
 }
 
-/** Returns true if the viewer may not see this workspace. */
 export function isOutside({ only }: Pick<Viewer, "only">, workspaceId?: string): boolean {
   return only !== undefined && workspaceId !== undefined && workspaceId !== only;
 }
 
-/** The owner of a session: the id of a key, or a user of the OpenID provider. */
 export type SessionOf = { readonly key: string } | { readonly user: OidcUser };
 
 export interface SessionRef {
@@ -58,15 +54,12 @@ export interface SessionRef {
 }
 
 export interface Sessions {
-  /** Returns the cookie of a new session. `origin`: that of the page. */
   begin(of: SessionOf, request: FastifyRequest, origin: string | undefined): string;
   /** Returns the viewer. Undefined if there is no session, or it has ended. Rejects with a StoreError. */
   viewer(request: FastifyRequest): Promise<Viewer | undefined>;
-  /** Returns the session of this request. Undefined if there is none, or it has ended. */
   current(request: FastifyRequest): SessionRef | undefined;
   /** Ends a session, for every gateway on this store and after a restart. Rejects with a StoreError. */
   end(session: SessionRef | undefined): Promise<void>;
-  /** Returns the cookie that removes the session's cookie. */
   noCookie(request: FastifyRequest): string;
 }
 
@@ -157,7 +150,6 @@ function endOf({ id }: Pick<Note, "id">): string {
   return `${purpose} ${id}`;
 }
 
-/** Returns true if a key with these capabilities may open the dashboard. */
 export function maySignIn(granted: ReadonlySet<Capability>): boolean {
   return granted.has("platform:admin") || granted.has("workspace:admin");
 }

@@ -1,4 +1,3 @@
-/** Routes to sign in, to sign out, and to read the session. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { capabilities } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
@@ -101,7 +100,6 @@ async function signIn(
   return sendJson(reply, 200, { key_id: key.id });
 }
 
-/** `oidc`: the name of the provider at which users can sign in. */
 function signedOutJson({ oidc }: DashboardDeps): object {
   return { signed_in: false, ...(oidc !== undefined && { oidc: { name: oidc.options.name } }) };
 }

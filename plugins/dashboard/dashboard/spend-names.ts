@@ -1,4 +1,3 @@
-/** The names of the groups of a spend report, and the price of their overage. */
 import type { Plan, SpendAmounts, SpendGroup, SpendMember } from "sluice-gateway/services";
 import { valueUsd } from "./money.ts";
 import type { DashboardDeps } from "./deps.ts";
@@ -9,7 +8,7 @@ interface OveragePrice {
 }
 
 export interface GroupNames {
-  /** Returns the name of a workspace or key. Undefined for other groups, which are named by their id. */
+  /** Undefined for groups that are named by their id. */
   title(id: string | undefined): string | undefined;
   /** Undefined if the group has charges of several plans. */
   price(id: string | undefined): OveragePrice | undefined;
@@ -20,7 +19,7 @@ interface Wanted {
   readonly workspaceId: string | undefined;
 }
 
-/** Maximum number of groups for which workspaces or keys are read one by one. For more, all are read at once. */
+/** Above this number of groups, all workspaces or keys are read at once. */
 const maxSingle = 100;
 
 export async function namesOf(
@@ -95,7 +94,7 @@ export async function priceOf(
   return workspace && { usdPerCu: admin.plan(workspace.plan).overageUsdPerCu };
 }
 
-/** Returns the members of a sum. `value_usd` is the credit at 1,000,000 CU per USD. */
+/** `value_usd` is the credit at 1,000,000 CU per USD. */
 export function amountsJson(sum: SpendAmounts): {
   readonly calls: number;
   readonly used_cu_milli: number;

@@ -1,4 +1,3 @@
-/** Reports how much of its plan a workspace has used, and the forecast for the end of the month. */
 import type { Plan, Workspace, WorkspaceUsage } from "sluice-gateway/services";
 import { overageUsd, valueUsd } from "./money.ts";
 import type { DashboardDeps } from "./deps.ts";
@@ -12,10 +11,7 @@ const minTodayMs = 3_600_000;
  */
 const meanDays = 7;
 
-/**
- * Returns the usage of this calendar month (UTC) with its forecast, and for one workspace its plan and limits.
- * Undefined if the charges cannot be read now.
- */
+/** The answer for one workspace has its plan and limits. Undefined if the charges cannot be read now. */
 export async function planJson(
   deps: DashboardDeps,
   workspaceId: string | undefined,
@@ -65,7 +61,6 @@ export async function planJson(
   };
 }
 
-/** The use of a workspace's plan in this calendar month. */
 interface Month {
   readonly plan: Plan;
   readonly drawn: WorkspaceUsage;

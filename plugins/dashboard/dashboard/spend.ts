@@ -1,7 +1,3 @@
-/**
- * Reports the spend of whole days by workspace, key, model, tool, method, route or tag, in CU and in USD, as JSON and
- * as CSV.
- */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
   parseTime,
@@ -24,7 +20,6 @@ import { limited } from "./workspace-rate.ts";
 import { amountsJson, namesOf, priceOf, type GroupNames } from "./spend-names.ts";
 
 const maxDays = 1_830;
-/** Maximum number of groups in the view, and in a CSV file. */
 const shownGroups = 100;
 const csvGroups = 50_000;
 const keepMs = 10_000;
@@ -32,10 +27,8 @@ const maxAnswers = 64;
 /** Maximum number of reports that one workspace, or one user of the whole deployment, reads at the same time. */
 const maxRunning = 2;
 
-/** `busy`: the viewer already reads `maxRunning` reports. */
 type ReportAnswer = SpendAnswer | { readonly kind: "busy" };
 
-/** The parameters of a report, which are valid. */
 interface Question {
   readonly from: number;
   readonly to: number;
@@ -100,7 +93,6 @@ async function questionOf(
   return { from, to, by, workspaceId };
 }
 
-/** Returns the midnight of a date. Undefined if the text is not a date. */
 function dayOf(text: string | undefined): number | undefined {
   return text?.length === 10 ? parseTime(text) : undefined;
 }

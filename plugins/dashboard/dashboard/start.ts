@@ -17,7 +17,6 @@ import type { DashboardDeps } from "./deps.ts";
 import { rememberAddress } from "./request-address.ts";
 import { perMinute } from "./rates.ts";
 
-/** Returns the handler of the requests whose path begins with /dashboard. `oidc`: the provider that users sign in at. */
 export function openDashboard(
   oidc: OidcOptions | undefined,
   host: Host,
@@ -81,7 +80,7 @@ export function openDashboard(
   };
 }
 
-/** Loads the packages, the routes and the rest in three turns of the event loop, because other requests wait for each. */
+/** Loads everything in three turns of the event loop, because other requests wait for each. */
 async function loadApp(deps: DashboardDeps): Promise<FastifyInstance> {
   await import("./packages.ts");
   await nextTurn();

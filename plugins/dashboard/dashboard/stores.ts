@@ -1,11 +1,9 @@
-/** Reports the stores of this gateway: the databases in its data folder, PostgreSQL and Redis. */
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Store } from "sluice-gateway/plugin";
 import { errorCode } from "sluice-gateway/internal/toolkit";
 
-/** Maximum time to wait for a SQLite database. */
 const busyMs = 100;
 const maxDatabases = 50;
 

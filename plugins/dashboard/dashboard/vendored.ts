@@ -12,10 +12,7 @@ export const vendored: Readonly<Record<string, string>> = {
   "lib/uplot.css": "uplot/dist/uPlot.min.css",
 };
 
-/**
- * Replaces the names of these modules in the imports of a library by the files that are served, because browsers do not
- * resolve names, and an import map would be an inline script.
- */
+/** Browsers do not resolve the names of modules, and an import map would be an inline script. */
 export function withServedImports(code: string): string {
   const files = new Map(Object.entries(vendored).map(([file, module]) => [module, file]));
   return code.replaceAll(/\bfrom\s*"([^"\s]+)"/g, (found, module: string) => {

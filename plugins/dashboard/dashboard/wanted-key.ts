@@ -1,4 +1,3 @@
-/** Reads the forms for new and changed keys, and decides which capabilities a viewer may grant. */
 import { capabilities, type Capability, type KeySettings } from "sluice-gateway/services";
 import { body } from "./input.ts";
 
@@ -66,7 +65,6 @@ export const readKeyChange = body<KeyChange>(
   { minProperties: 1 },
 );
 
-/** `overlap_seconds`: how long the old key remains valid. */
 export const readRotation = body<{ readonly overlap_seconds: number }>(["overlap_seconds"], {
   overlap_seconds: { type: "integer", minimum: 0, maximum: maxOverlapSeconds },
 });
@@ -78,7 +76,7 @@ type Limits<None> = {
     | undefined;
 };
 
-/** `at`: time of the change in milliseconds since 1970, from which the lifetime of the key counts. */
+/** `at`: milliseconds since 1970, from which the lifetime of the key counts. */
 export function limitsOf<None extends null>(wanted: KeyLimits<None>, at: number): Limits<None> {
   const { expires_in_seconds: expiresIn } = wanted;
   return {
@@ -90,10 +88,7 @@ export function limitsOf<None extends null>(wanted: KeyLimits<None>, at: number)
   };
 }
 
-/**
- * Returns true if a viewer may grant these capabilities. Only a platform administrator may grant capabilities for the
- * whole deployment. `only`: workspace of the viewer, undefined for a platform administrator.
- */
+/** Only a platform administrator (`only` is undefined) may grant capabilities for the whole deployment. */
 export function mayGrant(only: string | undefined, wanted: Iterable<Capability>): boolean {
   return only === undefined || ![...wanted].includes("platform:admin");
 }

@@ -1,4 +1,3 @@
-/** Routes for workspaces: their plans, purchases and limits, and the audit log with a search. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { PlanName, Workspace, WorkspaceAnswer, WorkspaceJson } from "sluice-gateway/services";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
@@ -18,7 +17,6 @@ import { isOutside, type Viewer } from "./session.ts";
 import { monthOf } from "./spend-plan.ts";
 
 const maxWorkspaces = 50;
-/** Number of workspaces of a page for lists of choices. */
 const maxChoices = 500;
 const maxChanges = 100;
 const maxTextLength = 100;
@@ -138,7 +136,6 @@ interface WorkspaceRow extends WorkspaceJson {
   readonly limit_cu_milli?: number | undefined;
 }
 
-/** `withUse`: false for a list of names. */
 async function workspaceRow(
   deps: DashboardDeps,
   workspace: Workspace,

@@ -1,4 +1,4 @@
-/** Lets pages of other origins call the gateway (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol). */
+/** See https://fetch.spec.whatwg.org/#http-cors-protocol. */
 import { defineStep, type Reply } from "sluice-gateway/plugin";
 
 interface Options {

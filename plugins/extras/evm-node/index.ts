@@ -1,4 +1,3 @@
-/** Reaches a node of an EVM chain over JSON-RPC, for plugins that use the service `evm-node`. */
 import { defineService, isObject, parseJson, type ServiceTypes } from "sluice-gateway/plugin";
 
 interface Options {

@@ -1,4 +1,4 @@
-/** Finds the callers of tokens: verifies them with the keys of the provider, and keeps the results for a short time. */
+/** Verifies tokens with the keys of the provider, and keeps the results for a short time. */
 import { createRemoteJWKSet, customFetch, errors, jwtVerify, type JWTPayload } from "jose";
 import type { Host, UpstreamClient } from "sluice-gateway/plugin";
 
@@ -27,14 +27,14 @@ const maxAgeMs = 120_000;
 const anonymous = <const Reason>(reason: Reason, cause: string) =>
   ({ kind: "anonymous", reason, cause }) as const;
 
-/** Returns the function that finds the caller of an `Authorization` header. The function never fails. */
+/** Returns the function that finds the caller of an `Authorization` header. It never fails. */
 export function createCallers(options: Options, host: Host) {
   const { issuer, audience, jwks } = options;
   const accounts = host.use("accounts");
   const fetch = fetchOf(jwks, host);
   const keys = createRemoteJWKSet(new URL(jwks), { [customFetch]: fetch, cacheMaxAge: maxAgeMs });
   const rules = { issuer, audience, algorithms: allowed, requiredClaims: ["exp"] };
-  /** The verified tokens. `until`: the monotonic time at which a token must be verified again. */
+  /** `until`: the monotonic time at which a token must be verified again. */
   const known = new Map<string, { claims: ReturnType<typeof readClaims>; until: number }>();
 
   async function claimsOf(token: string) {

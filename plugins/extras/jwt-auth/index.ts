@@ -1,4 +1,3 @@
-/** Authenticates callers by the access tokens of an OpenID provider, in place of API keys. */
 import { defineStep, refuse } from "sluice-gateway/plugin";
 import { createCallers, type Options } from "./callers.ts";
 

@@ -1,8 +1,7 @@
-/** The connection to a server of the Model Context Protocol. */
 import { Client, SdkHttpError, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import type { Host } from "sluice-gateway/plugin";
 
-/** Returns the functions that use the connection. The first request opens a session. */
+/** The first request opens a session. */
 export function connection(url: string, requestInit: RequestInit, host: Host) {
   const upstream = host.upstream(url, { answerMs: 30_000, idleMs: 30_000 });
   let session: Promise<Client> | undefined;

@@ -1,4 +1,3 @@
-/** Adds the tools of another server of the Model Context Protocol to the catalogue, each with its own price. */
 import { INVALID_PARAMS, ProtocolError, type CallToolResult } from "@modelcontextprotocol/client";
 import { defineTools, type GatewayCode, type Log, type ToolsHooks } from "sluice-gateway/plugin";
 import { connection } from "./connection.ts";
@@ -40,7 +39,7 @@ export default defineTools<Options>({
     let listing: string | undefined;
     let isUnavailable = false;
 
-    /** Reads the list of tools. While the server is unavailable, the last list stays in use. */
+    /** While the server is unavailable, the last list stays in use. */
     async function refresh(): Promise<void> {
       try {
         const listed = new Map((await listTools()).tools.map((tool) => [tool.name, tool]));
@@ -81,7 +80,7 @@ export default defineTools<Options>({
   },
 });
 
-/** Returns the result of a call. The caller never gets the text of a transport or protocol error. */
+/** The caller never gets the text of a transport or protocol error. */
 async function resultOf(answer: Promise<CallToolResult>, log: Log) {
   try {
     const { content, structuredContent, isError } = await answer;

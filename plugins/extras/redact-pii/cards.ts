@@ -1,8 +1,6 @@
-/** Finds card numbers, whose digits may be divided by single spaces or hyphens. */
-
 /**
- * Replaces the card numbers of a text. A card number begins and ends with a whole group of digits. If several begin at
- * the same place, the longest one is replaced. The time is proportional to the length of the text.
+ * A card number begins and ends with a whole group of digits, and single spaces or hyphens may divide it. If several
+ * begin at the same place, the longest one is replaced. The time is proportional to the length of the text.
  */
 export function replaceCards(text: string, replace: () => string): string {
   let [result, kept] = ["", 0];

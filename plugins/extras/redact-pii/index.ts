@@ -1,8 +1,7 @@
-/** Replaces personal data in the requests of the APIs for models before a model sees them. */
 import { defineStep, isObject, parseJson } from "sluice-gateway/plugin";
 import { replaceCards } from "./cards.ts";
 
-/** Patterns of personal data. The time of each search grows linearly with the length of the text. */
+/** The time of each search grows linearly with the length of the text. */
 const patterns = {
   email: /(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g,
   phone: /(?<![\w.])\+?\d{1,3}[ -]\(?\d{2,4}\)?[ -]\d{3,4}[ -]?\d{2,4}(?!\w)/g,
@@ -46,7 +45,6 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       }, text);
     }
 
-    /** Redacts a text, the texts in a list, and those in the messages, items and parts of a list. */
     function redactContent(content: unknown): unknown {
       if (!Array.isArray(content)) return typeof content === "string" ? redact(content) : content;
       return content.map((one: unknown) => (isObject(one) ? redactPart(one) : redactContent(one)));
@@ -72,7 +70,7 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
 
     const redactPair = ([name, value]: [string, unknown]) => [redact(name), redactAll(value)];
 
-    /** Redacts the names, texts and numbers in a value of JSON. A number that is replaced becomes a text. */
+    /** A number that is replaced becomes a text. */
     function redactAll(value: unknown): unknown {
       if (Array.isArray(value)) return value.map(redactAll);
       if (isObject(value)) return Object.fromEntries(Object.entries(value).map(redactPair));
@@ -81,7 +79,7 @@ export default defineStep<{ readonly kinds: readonly Kind[]; readonly bodyBytes:
       return redacted === String(value) ? value : redacted;
     }
 
-    /** Redacts the arguments of a tool call: JSON text, which remains JSON. */
+    /** JSON text remains JSON. */
     function redactArguments(text: string): string {
       let parsed: unknown;
       try {

@@ -1,6 +1,6 @@
 /**
- * Creates a batch of the next charges as CloudEvents 1.0 ("JSON Batch Format"), which OpenMeter and others accept. For the
- * data folder, this is a job of a thread, because thousands of events per second would block the event loop.
+ * Creates a batch of the next charges as CloudEvents 1.0 ("JSON Batch Format"), which OpenMeter and others accept. For
+ * the data folder, this is a job of a thread, because thousands of events per second would block the event loop.
  */
 import { type UsageJson, usageJson } from "../charge-text.ts";
 import { readUsage, type UsageRange } from "../read-usage.ts";
@@ -22,10 +22,7 @@ export interface BatchHead {
   readonly more: boolean;
 }
 
-/**
- * Returns the next batch; `events` is a JSON array. Undefined if all charges are delivered. Rejects if the
- * charges cannot be read.
- */
+/** `events` is a JSON array. Undefined if all charges are delivered. Rejects if the charges cannot be read. */
 export async function makeBatch(
   pages: ChargePages,
   range: BatchRange,
@@ -57,22 +54,17 @@ export async function makeBatch(
   return undefined;
 }
 
-/** Settings that all events of a deployment share. */
 export interface EventForm {
   /** Unique together with the id of an event, so that the billing system can drop duplicates. */
   readonly source: string;
   readonly type: string;
-  /** Subject of an event: the party that is billed for it. */
+  /** The party that is billed for an event. */
   readonly subject: "workspace" | "key";
 }
 
-/**
- * Maximum size of the events of a batch in characters. Further events go into the next batch, because sinks limit the
- * size of a request body.
- */
+/** Maximum characters of the events. Further ones go into the next batch, because sinks limit the size of a body. */
 const maxChars = 512 * 1024;
 
-/** Returns a charge as a CloudEvent. */
 function eventOf({ id, time, ...charge }: UsageJson, { source, type, subject }: EventForm): object {
   return {
     specversion: "1.0",
@@ -138,7 +130,6 @@ export default async function batchBytes({ dataDir, form, ...range }: BatchJob):
   return transferredResult(new TextEncoder().encode(`${JSON.stringify(head)}\n${events}`));
 }
 
-/** Parses the result of a job. */
 export function readBatch(bytes: Uint8Array): BatchHead & { readonly events: Uint8Array } {
   const end = bytes.indexOf(0x0a);
   const head = new TextDecoder().decode(bytes.subarray(0, end));

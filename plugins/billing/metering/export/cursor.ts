@@ -57,7 +57,7 @@ export function openFileCursor(dataDir: string): Cursor {
   };
 }
 
-/** Returns the id of the charge that was delivered last. Undefined if the folder has none. Throws StoreError. */
+/** Undefined if nothing was delivered. Throws StoreError. */
 function readPosition(dataDir: string): string | undefined {
   const file = join(dataDir, fileName);
   let content: string;

@@ -8,7 +8,7 @@ import { numberOf, parseChargeId, placesPerCommit } from "../charge-number.ts";
 import type { UsageJson } from "../charge-text.ts";
 import type { ChargePage, ChargePages, PageRange } from "./batch.ts";
 
-/** Further charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
+/** Charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
 const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last
   FROM sluice.replicas ORDER BY id`;
 
@@ -136,7 +136,6 @@ function chargeOf(row: Row): UsageJson {
   };
 }
 
-/** A row of `sluice.replicas`. */
 export interface ChargedReplica {
   readonly id: number;
   /** The highest number that its charges in the database can have. */
@@ -152,17 +151,15 @@ export interface SharedPosition {
   readonly read: ReadonlyMap<number, number>;
 }
 
-/** The position before the first charge. */
 export const start: SharedPosition = { doneTo: 0, read: new Map() };
 
-/** Returns the number of the last charge of a replica that was read. */
 export function lastRead({ doneTo, read }: SharedPosition, replica: ChargedReplica): number {
   return read.get(replica.id) ?? (replica.id <= doneTo ? replica.last : 0);
 }
 
 /**
- * Returns the position after further charges. `replicas`: all that have registered so far; a later one gets a higher id.
- * `read`: the numbers of the last charges that were read, by replica, where they differ from those in `position`.
+ * Returns the position after further charges. `replicas`: all that have registered so far; a later one gets a higher
+ * id. `read`: the numbers of the last charges that were read, by replica, where they differ from those in `position`.
  */
 export function moved(
   position: SharedPosition,
@@ -186,7 +183,6 @@ export function positionText({ doneTo, read }: SharedPosition): string {
   return `cur_${doneTo}${pairs.join("")}`;
 }
 
-/** Returns undefined if the text is not a position. */
 export function parsePosition(given: string): SharedPosition | undefined {
   const [, doneTo, pairs = ""] = /^cur_(\d{1,15})((?:,\d{1,15}:\d{1,16})*)$/.exec(given) ?? [];
   if (doneTo === undefined) return undefined;

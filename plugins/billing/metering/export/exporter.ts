@@ -1,7 +1,8 @@
 /**
  * Delivers every settled charge to the billing system (the sink) at least once and in the order of the commits. The
- * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the store
- * marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and `id`.
+ * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the
+ * store marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and
+ * `id`.
  */
 import type { Clock, Counter, Log, Metrics } from "sluice-gateway/plugin";
 import type { BatchHead, BatchRange } from "./batch.ts";
@@ -13,7 +14,7 @@ export type Batch = BatchHead & { readonly events: Uint8Array };
 
 export interface ExporterDeps {
   readonly cursor: Cursor;
-  /** Returns the next charges. Undefined if there are none. Rejects if they cannot be read now. */
+  /** Undefined if there are no charges. Rejects if they cannot be read now. */
   read(range: BatchRange): Promise<Batch | undefined>;
   /** Never rejects. */
   send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;
@@ -25,12 +26,8 @@ export interface ExporterDeps {
   readonly metrics: ExportMetrics;
 }
 
-/** Maximum time for a response of the sink. */
 const answerMs = 30_000;
-/**
- * The wait between two attempts is random between 0 and a limit (full jitter). The limit doubles from one second to
- * five minutes.
- */
+/** The wait between two attempts is random between 0 and a limit (full jitter), which doubles each time. */
 const firstWaitMs = 1_000;
 const maxWaitMs = 300_000;
 /** Wait after a refusal. The delivery is then tried again, because the sink or its key may have been corrected. */
@@ -43,17 +40,12 @@ export class Exporter {
   readonly #lagTimer: Disposable;
   /** Time of the oldest charge that is not delivered. Undefined if all are delivered. */
   #since: number | undefined;
-  /** Ends the wait for the next turn. */
   #wake: (() => void) | undefined;
   readonly #running: Promise<void>;
-  /**
-   * Maximum number of events in the next batch. It shrinks after a refusal, until the refused event is alone in a
-   * batch.
-   */
+  /** Number of events in the next batch. It shrinks after a refusal, until the refused event is alone. */
   #size: number;
   #failures = 0;
 
-  /** Starts the delivery, which runs until `close`. */
   constructor(deps: ExporterDeps) {
     this.#deps = deps;
     this.#size = deps.batch;
@@ -144,7 +136,7 @@ export class Exporter {
     return everyMs;
   }
 
-  /** Stops the delivery and logs it. A refused charge is never skipped, so it blocks all charges after it. */
+  /** A refused charge is never skipped, so it blocks all charges after it. */
   #refused(
     { count, first }: Batch,
     { status, smaller }: { readonly status: number; readonly smaller: boolean },

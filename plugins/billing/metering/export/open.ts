@@ -1,4 +1,3 @@
-/** Starts the usage export that pipeline.yaml configures. */
 import { randomUUID } from "node:crypto";
 import { threadModule } from "sluice-gateway/internal/package-files";
 import type { Host } from "sluice-gateway/plugin";

@@ -1,4 +1,3 @@
-/** Sends one batch to the billing system and classifies the response. */
 import { sendRequest } from "sluice-gateway/internal/http";
 import { errorCode } from "sluice-gateway/internal/toolkit";
 
@@ -23,7 +22,6 @@ const contentType = "application/cloudevents-batch+json; charset=utf-8";
 const retryableStatuses = new Set([408, 421, 425, 429]);
 /** Status codes that a single event of the batch can cause. */
 const eventErrorStatuses = new Set([400, 409, 413, 422]);
-/** Maximum wait that a sink can ask for. */
 const maxRetryAfterMs = 3_600_000;
 
 /** Never rejects. Only the status is used: the body of the response may never end, and none of it may be logged. */

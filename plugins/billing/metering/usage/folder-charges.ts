@@ -1,6 +1,6 @@
 /**
- * Reads the charges of the data folder with SQL, even while a gateway writes them. A report is a job of a thread, because it
- * reads many rows.
+ * Reads the charges of the data folder with SQL, even while a gateway writes them. A report is a job of a thread,
+ * because it reads many rows.
  */
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { blob, explain, number, sqliteText, text } from "sluice-gateway/internal/store";
@@ -32,7 +32,7 @@ const names = [
   ...["surface", "method", "model", "route"].map((name) => nameOf(name)),
 ];
 
-/** The table of the charges since the last checkpoint, with the columns of `hours`, which an earlier release does not have. */
+/** The charges since the last checkpoint, with the columns of `hours`, which an earlier release does not have. */
 const recentTable = `CREATE TEMP TABLE recent (
   hour INTEGER, workspace INTEGER, key INTEGER, surface INTEGER, method INTEGER, model INTEGER, route INTEGER, tag TEXT,
   calls INTEGER, included INTEGER, purchased INTEGER, overage INTEGER,
@@ -113,7 +113,6 @@ export function readPurchasedDrawn(dataDir: string): ReadonlyMap<string, number>
   }
 }
 
-/** Adds up the amounts of each month, which are divided in this file. */
 function monthsOf(
   db: DatabaseSync,
   workspaceId: string | undefined,
@@ -133,7 +132,6 @@ function monthsOf(
   return months;
 }
 
-/** Adds up the charges since the last checkpoint. */
 function addRecent(db: DatabaseSync): void {
   const sums = Sums.load(db);
   const checkpoint = number(singleRow(db, "SELECT seq FROM checkpoint"), "seq");
@@ -164,13 +162,13 @@ export interface ReportJob {
   readonly spend?: SpendQuery;
 }
 
-/** Runs in a thread of the pool. Returns the report in UTF-8. */
+/** Runs in a thread of the pool. */
 export default async function run(job: ReportJob): Promise<unknown> {
   const made = await makeReport(job);
   return made === undefined ? undefined : transferredResult(new TextEncoder().encode(made));
 }
 
-/** Returns the report as JSON. Undefined if it has too many groups. Rejects with StoreError. */
+/** Undefined if the report has too many groups. Rejects with StoreError. */
 function makeReport({ dataDir, report, spend }: ReportJob): Promise<string | undefined> {
   return onCharges(dataDir, async (read, readMonths) => {
     if (report !== undefined) return usageReport(read, report);

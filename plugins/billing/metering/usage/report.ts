@@ -1,7 +1,4 @@
-/**
- * The contract through which reports read charges and their sums, and the usage report of a workspace: sums of its charges
- * by group, the same for every store.
- */
+/** The contract through which reports read charges, and the usage report of a workspace, for every store. */
 import type { UsageMember, UsageRange } from "sluice-gateway/services";
 import { number, text, type Row } from "sluice-gateway/internal/store";
 import type { Drawn } from "../../leases/months.ts";
@@ -40,7 +37,6 @@ function sortedMembers(groupBy: readonly UsageMember[]): UsageMember[] {
   return memberOrder.filter((member) => groupBy.includes(member));
 }
 
-/** Returns the report with its groups sorted by their labels. */
 function reportJson(
   { workspaceId, from, to, groupBy }: UsageRange,
   groups: readonly UsageGroup[],
@@ -158,7 +154,6 @@ function addRow(groups: Map<string, UsageGroup>, row: Row, members: readonly Usa
   for (const name of sumNames) group.sums[name] += number(row, name);
 }
 
-/** The charges that a statement needs. */
 export interface ChargeBounds {
   readonly workspaceId: string;
   /** Milliseconds since 1970. `from` is inclusive, and `to` is exclusive. */

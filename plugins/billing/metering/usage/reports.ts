@@ -1,4 +1,3 @@
-/** The service of usage reports, on the data folder and on PostgreSQL. */
 import { threadModule } from "sluice-gateway/internal/package-files";
 import type { ComputeThreads, Log, Postgres } from "sluice-gateway/plugin";
 import type { Spend, UsageReport, UsageReports } from "sluice-gateway/services";
@@ -8,7 +7,7 @@ import { readSpend } from "./spend.ts";
 
 const jobModule = threadModule("plugins/billing/metering/usage/folder-charges");
 
-/** Reports of the charges in the data folder. They are made in threads, because they read many rows. */
+/** Reports are made in threads, because they read many rows. */
 export function createFolderReports(
   dataDir: string,
   threads: ComputeThreads,
@@ -37,7 +36,6 @@ export function createFolderReports(
   };
 }
 
-/** Reports of the charges of all gateways on a database. */
 export function createDatabaseReports(
   database: Postgres,
   readMonths: ReadMonths,

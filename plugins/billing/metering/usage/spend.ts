@@ -16,10 +16,8 @@ import { type ReadCharges, type ReadMonths, maxSeries } from "./report.ts";
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** Maximum number of days of a range with steps of an hour. */
 const maxHourlyDays = 2;
 
-/** The members as columns of the hours. */
 const columns: Readonly<Record<SpendMember, string>> = {
   workspace: "workspace_id",
   key: "key_id",
@@ -42,7 +40,6 @@ const sumColumns = [
   .map((column) => `CAST(sum(${column}) AS float8) AS ${column}`)
   .join(", ");
 
-/** The condition on the range, and its values. */
 function within({ from, to, workspaceId }: SpendQuery): readonly [string, readonly unknown[]] {
   const hours = [from / hourMs, to / hourMs];
   const condition = "hour >= $1 AND hour < $2";
@@ -90,7 +87,6 @@ const none: Sums = {
   reasoningTokens: 0,
 };
 
-/** `top`: the groups whose steps are wanted. */
 async function readSteps(
   read: ReadCharges,
   query: SpendQuery,
@@ -124,7 +120,6 @@ async function readSteps(
 /** Not the text of any name. */
 const noName = "\u0000";
 
-/** The start of the month of an hour. */
 function monthColumn({ from, to }: SpendQuery): string {
   let column = "";
   let month = periodOf(from);
@@ -157,7 +152,6 @@ function addTo(sums: Sums, amounts: SpendAmounts): void {
 /** Divides the months of workspaces among groups, in proportion to their amounts. The shares add up to the month. */
 class Shares {
   readonly #months: Awaited<ReturnType<ReadMonths>>;
-  /** The amounts that have their share. */
   readonly #taken = new Map<Drawn, number>();
 
   constructor(months: Awaited<ReturnType<ReadMonths>>) {

@@ -1,7 +1,6 @@
 /**
  * Histograms of durations whose counts can be added up, over time and over gateways. Each bucket is 2^(1/4) times as
- * wide as the previous one, so a percentile differs by less than 20 % from the exact one, and usually by less than 10
- * %.
+ * wide as the previous one, so a percentile is wrong by less than 20 %, and usually by less than 10 %.
  */
 
 /** Upper bound of the first bucket in milliseconds. */
@@ -25,10 +24,7 @@ export function addCounts(to: Counts, from: Counts): void {
   }
 }
 
-/**
- * Returns the milliseconds within which a share `q` (0 to 1) of the durations lies, interpolated in its bucket.
- * Undefined without durations.
- */
+/** Returns milliseconds, interpolated in a bucket. Undefined without durations. `q`: share of the durations, 0 to 1. */
 export function percentile(counts: Counts, q: number): number | undefined {
   let all = 0;
   for (let bucket = 0; bucket < buckets; bucket++) all += counts[bucket] ?? 0;

@@ -52,9 +52,7 @@ export class HistoryRecorder {
     this.#running.add(exchange);
   }
 
-  /**
-   * Returns the rows of all gateways. Those of other gateways may be a minute old. Rejects if the store cannot be read.
-   */
+  /** The rows of other gateways may be a minute old. Rejects if the store cannot be read. */
   async read(query: HistoryQuery): Promise<readonly HistoryRow[]> {
     await this.flush();
     return this.#deps.store.read(query);
@@ -71,7 +69,6 @@ export class HistoryRecorder {
     await this.flush();
   }
 
-  /** Adds the running sums to those of their minute and hour, and starts new ones. */
   #passOn(minute: number): void {
     const { at } = this.#running;
     for (const span of spans) {
@@ -115,7 +112,7 @@ export class HistoryRecorder {
     }
   }
 
-  /** Deletes the stored periods that have ended from memory. An exchange that ends later counts in the next period. */
+  /** An exchange that ends later counts in the next period. */
   #forgetPast(now: number): void {
     for (const span of spans) {
       const current = startOf(span, now);

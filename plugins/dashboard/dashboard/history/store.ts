@@ -1,4 +1,3 @@
-/** Keeps the health over time of all gateways in the tables of the gateway. */
 import { randomUUID } from "node:crypto";
 import type { Sql } from "sluice-gateway/plugin";
 import { number, text, valueRows, type Tables } from "sluice-gateway/internal/store";
@@ -35,7 +34,6 @@ export interface HistoryQuery {
 export interface HistoryStore {
   /** Stores rows of this start of this gateway. A row replaces the one with the same span, time, kind and name. */
   write(rows: readonly HistoryRow[]): Promise<void>;
-  /** Deletes the rows that are older than `keepMs`. */
   prune(now: number): Promise<void>;
   /** Returns the rows of all gateways, in no particular order. */
   read(query: HistoryQuery): Promise<readonly HistoryRow[]>;
@@ -64,7 +62,6 @@ CREATE TABLE sluice.history (
   moved: [],
 };
 
-/** Maximum number of rows per statement. */
 const maxRows = 500;
 
 export function createHistoryStore(sql: Sql): HistoryStore {

@@ -1,4 +1,3 @@
-/** Sums of the exchanges of a minute or an hour, for each route, upstream and model. */
 import type { SettledExchange } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { addCounts, addDuration, type Counts } from "./histogram.ts";
@@ -12,7 +11,6 @@ export interface ExchangeSum {
   n: number;
   /** Number of exchanges that were answered with a status of 500 or more, or that broke. */
   failed: number;
-  /** Number of exchanges by the code of their error. */
   codes: Record<string, number>;
   ms: Counts;
   /** Times to the first token. */
@@ -51,10 +49,7 @@ export class RunningSums {
     if (completion !== undefined) countIn(runningSum(this.#models, completion.model), exchange);
   }
 
-  /**
-   * Adds everything to the sums of a minute or an hour. Every exchange has a route, so the total is the sum of the
-   * routes.
-   */
+  /** Every exchange has a route, so the total is the sum of the routes. */
   addTo(sums: Sums): void {
     for (const [name, sum] of this.#routes) {
       addSum(sumOf(sums, "all", ""), sum);
@@ -96,7 +91,6 @@ function sumOf(sums: Sums, kind: SumKind, name: string): ExchangeSum {
   return sum;
 }
 
-/** Returns the kind and the name of a key of `Sums`. */
 export function namesOf(key: string): readonly [kind: string, name: string] {
   const end = key.indexOf(separator);
   return [key.slice(0, end), key.slice(end + separator.length)];

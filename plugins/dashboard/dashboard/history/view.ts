@@ -1,4 +1,3 @@
-/** Reports the health over time: requests, errors, latency, time to first token and tokens, in steps of a range. */
 import { setImmediate as turn } from "node:timers/promises";
 import type { FastifyReply } from "fastify";
 import { sendInvalidQuery, sendJson, sendRefusal } from "../answer.ts";
@@ -27,9 +26,8 @@ const ranges: ReadonlyMap<string, Range> = new Map([
 ]);
 
 const kinds: readonly SumKind[] = ["all", "route", "upstream", "model"];
-/** Maximum number of names in an answer. Those with the most requests are kept. */
+/** Maximum number of names in an answer, those with the most requests. */
 const maxNames = 50;
-/** Number of rows between two turns of the event loop. */
 const rowsPerTurn = 1_000;
 
 export function historyRoutes(add: AddRoute, deps: DashboardDeps): void {
@@ -53,7 +51,7 @@ export function historyRoutes(add: AddRoute, deps: DashboardDeps): void {
 interface Question {
   readonly range: Range;
   readonly kind: SumKind;
-  /** The name whose steps are requested. Undefined for the sum of all exchanges. */
+  /** Undefined for the sum of all exchanges. */
   readonly name: string | undefined;
 }
 
@@ -93,10 +91,7 @@ async function answer(
   }
 }
 
-/**
- * Reads the rows of a range without regard to its steps. Whole hours are read as hours, because a day of the minutes of
- * all names can have more than 100,000 rows.
- */
+/** Whole hours are read as hours, because a day of the minutes of all names can have more than 100,000 rows. */
 async function readAll(
   read: (query: HistoryQuery) => Promise<readonly HistoryRow[]>,
   query: HistoryQuery,
@@ -113,7 +108,7 @@ async function readAll(
   return parts.flat();
 }
 
-/** Adds up rows by a key. Other work runs in between, because a range can have tens of thousands of rows. */
+/** Other work runs in between, because a range can have tens of thousands of rows. */
 async function summed<Key>(
   rows: readonly HistoryRow[],
   keyOf: (row: HistoryRow) => Key,

@@ -1,7 +1,4 @@
-/**
- * A sign-in that is in progress: the facts that the gateway needs when the provider sends the browser back. They are in
- * a sealed cookie, so any replica can finish the sign-in.
- */
+/** A sign-in that is in progress. Its facts are in a sealed cookie, so any replica can finish it. */
 import { createHmac, randomUUID } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { isSecurePage, openCookie, setCookie, type CookieKind } from "../cookies.ts";
@@ -40,7 +37,7 @@ export interface Flows {
     request: FastifyRequest,
     wanted: Omit<Flow, "id">,
   ): { readonly flow: Flow; readonly cookie: string };
-  /** Returns the flow of this browser. Undefined if there is none, or it has expired. */
+  /** Undefined if there is none, or it has expired. */
   open(request: FastifyRequest): Flow | undefined;
   /** Marks the flow as used. Resolves to false if it was already used. Rejects with a StoreError. */
   finish(flow: Flow): Promise<boolean>;

@@ -1,4 +1,4 @@
-/** The requests to the OpenID provider. Its answers and the addresses in its documents are hostile input. */
+/** The answers of the provider and the addresses in its documents are hostile input. */
 import type { CustomFetch } from "openid-client";
 import type { HttpResponse, SendRequest } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
@@ -12,8 +12,8 @@ const maxAnswerBytes = 256 * 1024;
 export class NoAnswerError extends Error {}
 
 /**
- * Returns a `fetch` without redirects, with limits of time and size. It sends nothing in plain text, except to an issuer
- * whose own URL is http, which the options allow on this machine only. Rejects with a NoAnswerError.
+ * Returns a `fetch` without redirects, with limits of time and size. It sends nothing in plain text, except to an
+ * issuer whose own URL is http, which the options allow on this machine only. Rejects with a NoAnswerError.
  */
 export function providerFetch(issuer: string, send: SendRequest, clock: Clock): CustomFetch {
   const plainHost = new URL(issuer).protocol === "http:" ? new URL(issuer).hostname : undefined;
@@ -39,7 +39,6 @@ export function providerFetch(issuer: string, send: SendRequest, clock: Clock): 
   };
 }
 
-/** Resolves when the body has been read. */
 async function whole(answer: HttpResponse): Promise<Response> {
   const { statusCode, headers, body } = answer;
   if (statusCode < 200 || statusCode >= 500) {

@@ -7,9 +7,8 @@ import type { FlowSecrets } from "./flow.ts";
 import { NoAnswerError, providerFetch } from "./provider-fetch.ts";
 import { isComplete, mergeClaims, type Claims } from "./user.ts";
 
-/** Time for which the discovery document is used. A short time lets the sign-in page notice that the provider cannot be reached. */
+/** A short time lets the sign-in page notice that the provider cannot be reached. */
 const freshMs = 60_000;
-/** Allowed difference between the clocks of the provider and of the gateway. */
 const clockToleranceSeconds = 30;
 
 /**
@@ -29,10 +28,7 @@ export class ProviderError extends Error {
 export interface Provider {
   /** Rejects with a ProviderError. */
   signInUrl(secrets: FlowSecrets, redirectUri: string): Promise<string>;
-  /**
-   * Returns the claims of the user. `returned`: the address to which the provider has sent the browser. Rejects with a
-   * ProviderError.
-   */
+  /** `returned`: the address to which the provider has sent the browser. Rejects with a ProviderError. */
   claimsOf(returned: URL, secrets: FlowSecrets): Promise<Claims>;
 }
 
@@ -156,7 +152,7 @@ function isUnreachable(error: unknown): boolean {
   return error instanceof Error && error.cause !== error && isUnreachable(error.cause);
 }
 
-/** Describes an error without its `cause`, which may contain tokens. Codes of the provider are cut and made printable. */
+/** The `cause` is left out, because it may contain tokens. Codes of the provider are cut and made printable. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return "failed";
   const own = "error" in error ? [error.error] : "code" in error ? [error.code] : [];

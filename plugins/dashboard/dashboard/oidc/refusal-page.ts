@@ -4,7 +4,7 @@ import { refuse, type GatewayCode } from "sluice-gateway/plugin";
 
 const styles = ["theme", "base", "frame", "parts", "controls"];
 
-/** Answers with the status of the code. `message`: for the user, without a full stop at the end. */
+/** `message`: for the user, without a full stop at the end. */
 export function sendRefusalPage(
   reply: FastifyReply,
   requestId: string,

@@ -24,18 +24,15 @@ interface OidcDeps {
 
 export interface OidcSignIn {
   /**
-   * Answers with the address at the provider. `replaces`: the session of the browser, which ends when the new one
-   * starts. The browser does not send its cookie with the last request of the sign-in, because that comes from another
-   * site.
+   * `replaces`: the session of the browser, which ends when the new one starts. The last request of the sign-in does
+   * not have its cookie, because it comes from another site.
    */
   begin(
     request: FastifyRequest,
     reply: FastifyReply,
     replaces: SessionRef | undefined,
   ): Promise<FastifyReply>;
-  /** Removes the cookie of a sign-in that is in progress. */
   cancel(request: FastifyRequest, reply: FastifyReply): void;
-  /** Adds the route to which the provider sends the browser back. */
   addCallback(scope: FastifyInstance, sessions: Sessions): void;
 }
 

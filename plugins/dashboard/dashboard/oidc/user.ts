@@ -8,9 +8,8 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 /** A user of the OpenID provider. A session contains it, in a cookie of at most 4,096 bytes. */
 export interface OidcUser {
-  /** Identifies the provider, the claims and the deployment for which the user has signed in. */
+  /** See `providerId`. */
   readonly provider: string;
-  /** Id of the user at the provider. */
   readonly subject: string;
   readonly email?: string;
   readonly role: Role;
@@ -20,7 +19,7 @@ export interface OidcUser {
   readonly workspaceId?: string;
 }
 
-/** Returns a short text that differs if the provider, the client, the claims that are read, or the environment differ. */
+/** Returns a short text that depends on the provider, the client, the claims that are read and the environment. */
 export function providerId(
   {
     issuer,
@@ -34,7 +33,6 @@ export function providerId(
   return hash("sha256", JSON.stringify(all), "base64url");
 }
 
-/** Returns true if the options still give the user the role. */
 export function hasRole(
   { provider, role, value }: OidcUser,
   options: OidcOptions,
@@ -44,13 +42,12 @@ export function hasRole(
   return isMapped && provider === providerId(options, environment);
 }
 
-/** OpenID Connect Core section 2 limits a subject to 255 ASCII characters. Spaces would make the audit log ambiguous. */
+/** OpenID Connect Core section 2 allows 255 ASCII characters. Spaces would make the audit log ambiguous. */
 const subjectForm = /^[!-~]{1,255}$/;
 /** RFC 5321 limits a path to 256 characters. */
 const emailForm = /^[!-'*-~]{1,254}$/;
 const workspaceForm = /^[\w-]{1,64}$/;
 
-/** `refused`: the reason why the user may not sign in, for people. */
 export function userOf(
   claims: Claims,
   options: OidcOptions,
@@ -96,10 +93,7 @@ function roleIn(
   return undefined;
 }
 
-/**
- * Returns true if the claims decide about the role and its workspace. Otherwise the answer of the userinfo endpoint is
- * needed.
- */
+/** Returns false if the userinfo endpoint must be asked for the role or its workspace. */
 export function isComplete(claims: Claims, options: OidcOptions): boolean {
   if (claimAt(claims, options.rolesClaim) === undefined) return false;
   const found = roleIn(textsAt(claims, options.rolesClaim), options);
@@ -124,7 +118,6 @@ function claimAt(claims: Claims, name: ClaimName): unknown {
   return found;
 }
 
-/** Returns the texts of a claim that is a text or a list. */
 function textsAt(claims: Claims, name: ClaimName): string[] {
   return [claimAt(claims, name)].flat().filter((each) => typeof each === "string");
 }

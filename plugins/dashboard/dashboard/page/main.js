@@ -1,4 +1,3 @@
-/** The page: the sign-in form, or the frame with its views. */
 import { ask, ApiError } from "./parts/api.js";
 import { closeDialogs, Dialogs } from "./parts/dialog.js";
 import { Frame } from "./parts/frame.js";
@@ -8,7 +7,7 @@ import { SignIn } from "./views/sign-in.js";
 
 /** @typedef {import("./parts/frame.js").Session} Session */
 
-/** The content of the page: nothing until the session has been read, the sign-in form with a note, or the views. */
+/** Undefined until the session has been read. */
 const shown = signal(
   /** @type {{ session?: Session, note?: string, oidc?: { name: string } } | undefined} */ (
     undefined

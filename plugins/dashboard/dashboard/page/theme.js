@@ -1,7 +1,4 @@
-/*
- * Uses the light or dark mode of the system unless the user chose one. This file is not a module, so that it runs
- * before painting.
- */
+/* This file is not a module, so that it runs before painting. */
 (() => {
   const name = "sluice-theme";
   const root = document.documentElement;
@@ -19,7 +16,6 @@
   const changed = () => document.dispatchEvent(new CustomEvent("themechange"));
   dark.addEventListener("change", changed);
 
-  /** Event of the page: switches to the other mode. */
   document.addEventListener("themetoggle", () => {
     const isDark = root.dataset.theme === undefined ? dark.matches : root.dataset.theme === "dark";
     root.dataset.theme = isDark ? "light" : "dark";

@@ -1,4 +1,4 @@
-/** The views of the page, in the order of the navigation. The first one is opened by default. */
+/** The views are in the order of the navigation. The first one is opened by default. */
 import { ChangesView } from "./views/changes.js";
 import { HealthView } from "./views/health.js";
 import { KeysView } from "./views/keys.js";
@@ -10,9 +10,8 @@ import { PlaygroundView } from "./views/playground.js";
 import { WorkspacesView } from "./views/workspaces.js";
 
 /**
- * `name`: the first part of the address. `view`: a component that gets `{ session }`. `platform`: true if it shows data
- * of the whole deployment, so that only users who may see all of it can open it. `changes`: true if it is useless to
- * users who may only read.
+ * `name`: the first part of the address. `view`: gets `{ session }`. `platform`: true if only users who may see the
+ * whole deployment can open it. `changes`: true if it is useless to users who may only read.
  */
 export const views = [
   { name: "live", title: "Live", view: LiveView, platform: false },

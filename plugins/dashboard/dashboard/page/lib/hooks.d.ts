@@ -1,2 +1,1 @@
-/** The listener serves preact/hooks under this name. */
 export * from "preact/hooks";

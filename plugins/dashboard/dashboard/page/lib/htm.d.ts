@@ -1,2 +1,1 @@
-/** The listener serves the package htm under this name. */
 export { default } from "htm";

@@ -1,2 +1,2 @@
-/** The listener serves the package preact under this name. */
+/** The listener serves the packages under the names of this folder: see vendored.ts. */
 export * from "preact";

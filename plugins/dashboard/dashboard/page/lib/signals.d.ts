@@ -1,2 +1,1 @@
-/** The listener serves the package @preact/signals under this name. */
 export * from "@preact/signals";

@@ -1,2 +1,1 @@
-/** The listener serves the package uplot under this name. */
 export { default } from "uplot";

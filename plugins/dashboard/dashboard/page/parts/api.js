@@ -1,4 +1,4 @@
-/** Calls the gateway's API. The session is a cookie that scripts cannot read. */
+/** The session is a cookie that scripts cannot read. */
 
 export class ApiError extends Error {
   constructor(status, code, message) {
@@ -11,9 +11,8 @@ export class ApiError extends Error {
 const base = "/dashboard/api/";
 
 /**
- * Returns the JSON of the answer. Throws ApiError, with status 0 if there is no answer. After a 401, the page shows the
- * sign-in form.
- * `once`: key with which a change that is sent several times is made once.
+ * Throws ApiError, with status 0 if there is no answer. After a 401, the page shows the sign-in form. `once`: key with
+ * which a change that is sent several times is made once.
  * @param {string} path
  * @param {{ method?: string, body?: object, once?: string, signal?: AbortSignal }} [options]
  * @returns {Promise<any>}
@@ -23,7 +22,7 @@ export function ask(path, options) {
 }
 
 /**
- * Returns the text of an answer that is not JSON. Fails as `ask` does.
+ * Fails as `ask` does.
  * @param {string} path
  * @returns {Promise<string>}
  */
@@ -64,7 +63,6 @@ async function request(path, { method = "GET", body, once, signal } = {}, read) 
 }
 
 /**
- * Sends a change. Returns its result.
  * @param {string} path
  * @param {object} body
  * @param {string} once
@@ -73,7 +71,7 @@ export function change(path, body, once) {
   return ask(path, { method: "POST", body, once });
 }
 
-/** Returns a new key for a form. `crypto.randomUUID` is missing on pages without TLS. */
+/** `crypto.randomUUID` is missing on pages without TLS. */
 export function newFormKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

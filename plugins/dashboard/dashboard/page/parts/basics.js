@@ -1,4 +1,3 @@
-/** The small parts of the views: panels, badges, lists of facts, and texts for missing data. */
 import * as format from "./format.js";
 import { html } from "./html.js";
 import { linkTo } from "./router.js";
@@ -6,7 +5,7 @@ import { linkTo } from "./router.js";
 /** @typedef {import("./html.js").Children} Children */
 
 /**
- * A section with a heading. `aside`: element next to the heading.
+ * `aside`: element next to the heading.
  * @param {{ title: Children, aside?: Children, class?: string, children?: Children }} props
  */
 export function Panel({ title, aside, class: kind = "", children }) {
@@ -19,7 +18,6 @@ export function Panel({ title, aside, class: kind = "", children }) {
   </section>`;
 }
 
-/** The text that is shown if there are no data. */
 export function Empty({ title, children }) {
   return html`<div class="empty">
     <strong>${title}</strong>
@@ -31,7 +29,7 @@ export function Loading() {
   return html`<p class="loading">Loading…</p>`;
 }
 
-/** A coloured word. `meaning`: `ok`, `warn`, `bad` or `quiet`. */
+/** `meaning`: `ok`, `warn`, `bad` or `quiet`. */
 export function Badge({ meaning, children }) {
   return html`<span class=${`badge ${meaning}`}>${children}</span>`;
 }
@@ -43,7 +41,6 @@ export function ErrorLine({ error }) {
   </p>`;
 }
 
-/** A list of names and values. Its children are `Fact`s. */
 export function Facts({ class: kind = "", children }) {
   return html`<dl class=${`facts ${kind}`}>${children}</dl>`;
 }
@@ -56,19 +53,17 @@ export function Fact({ name, class: kind, children }) {
   </div>`;
 }
 
-/** A line icon of 16 by 16 pixels. */
 export function Icon({ path }) {
   return html`<svg viewBox="0 0 16 16" class="icon" aria-hidden="true"><path d=${path} /></svg>`;
 }
 
-/** A mark in the colour of a line of a chart. `colour`: name of a custom property without its dashes. */
+/** `colour`: name of a custom property without its dashes. */
 export function Swatch({ colour }) {
   return html`<i class="swatch" aria-hidden="true" style=${{ "--swatch": `var(--${colour})` }} />`;
 }
 
 /**
- * The used amount of a limit, with a bar. All amounts are in milli-CU. `limit`: undefined without a limit. `name`: of
- * the limit, for screen readers.
+ * All amounts are in milli-CU. `limit`: undefined without a limit. `name`: of the limit, for screen readers.
  * @param {{ used: number, reserved?: number, limit: number | undefined, name: string }} props
  */
 export function Use({ used, reserved = 0, limit, name }) {
@@ -87,7 +82,6 @@ export function Use({ used, reserved = 0, limit, name }) {
     />`;
 }
 
-/** Reports that pipeline.yaml on disk has faults, so that the gateway serves an older one. */
 export function RefusedFile({ isRefused }) {
   return html`<p class="error-line" role="alert" hidden=${!isRefused}>
     ${
@@ -98,7 +92,6 @@ export function RefusedFile({ isRefused }) {
   </p>`;
 }
 
-/** A list of bars. Its children are `Bar`s. */
 export function Bars({ children }) {
   return html`<ul class="bars">
     ${children}
@@ -106,7 +99,7 @@ export function Bars({ children }) {
 }
 
 /**
- * A named bar with a value. `fill`: 0 to 1. `meaning`: `warn` or `bad`. `note`: text below the value.
+ * `fill`: 0 to 1. `meaning`: `warn` or `bad`. `note`: text below the value.
  * @param {{ fill: number, name: Children, value: Children, note: Children, meaning?: string }} props
  */
 export function Bar({ fill, name, value, note, meaning }) {

@@ -1,4 +1,3 @@
-/** Draws stacked bars or lines over time with uPlot, in the colours of the page. */
 import { Swatch } from "./basics.js";
 import { moment } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
@@ -16,8 +15,9 @@ async function loadLibrary() {
 
 /**
  * A chart, and a line of text that describes the bars under the pointer. `data`: undefined until it has been read.
- * `stepSeconds`: width of a bar. `isStacked`: false for lines instead of stacked bars; a missing value is null. `hasLegend`: true to name the lines while
- * no bar is under the pointer. `colour`: name of a custom property without its dashes. `unit`: formats a value.
+ * `stepSeconds`: width of a bar. `isStacked`: false for lines instead of stacked bars; a missing value is null.
+ * `hasLegend`: true to name the lines while no bar is under the pointer. `colour`: name of a custom property without
+ * its dashes. `unit`: formats a value.
  * @param {{ label: string, data: undefined | {
  *   from: string, stepSeconds: number, lines: { label: string, colour: string, values: (number | null)[] }[],
  *   unit: (value: number) => string, isStacked?: boolean, hasLegend?: boolean,
@@ -42,7 +42,6 @@ export function Chart({ label, data }) {
   </div>`;
 }
 
-/** Shows what the colours mean while no bar is under the pointer. */
 function legend({ hasLegend = false, lines }) {
   return (
     hasLegend &&
@@ -98,7 +97,7 @@ function createChart(place, point) {
   };
 }
 
-/** Returns cumulative sums, or the values of lines. uPlot paints in order: the sum of all lines first, and the lowest line last, on top. */
+/** uPlot paints in order: the sum of all lines first, and the lowest line last, on top. */
 function stacked({ from, stepSeconds, lines, isStacked = true }) {
   const start = Date.parse(from) / 1000;
   const steps = lines[0]?.values.length ?? 0;
@@ -185,7 +184,7 @@ function tickLabel(seconds, stepSeconds) {
   return (stepSeconds >= 43_200 || isMidnight ? dayName : clock).format(when);
 }
 
-/** Returns the value of a custom property, because a canvas does not resolve names of custom properties. */
+/** A canvas does not resolve the names of custom properties. */
 function resolve(place, name) {
   const probe = document.createElement("i");
   probe.className = "unseen";

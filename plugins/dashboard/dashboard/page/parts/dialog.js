@@ -1,32 +1,31 @@
-/** Dialogs, with the browser's own element, which keeps the focus inside and closes on Escape. */
+/** The browser's own element keeps the focus inside and closes on Escape. */
 import { ApiError, newFormKey } from "./api.js";
 import { html, signal, useEffect, useId, useRef, useState } from "./html.js";
 
 /** @typedef {import("./html.js").Children} Children */
 
-/** The open dialogs, the newest last. */
+/** The newest dialog is last. */
 const shown = signal(/** @type {{ id: number, content: Children }[]} */ ([]));
 let last = 0;
 
 /**
- * Opens a dialog. `content`: a `Dialog`, or a component that renders one.
+ * `content`: a `Dialog`, or a component that renders one.
  * @param {Children} content
  */
 export function openDialog(content) {
   shown.value = [...shown.value, { id: ++last, content }];
 }
 
-/** Closes all dialogs, for example because the session has ended. */
 export function closeDialogs() {
   shown.value = [];
 }
 
-/** Renders the open dialogs. The page contains it once. */
+/** The page contains this component once. */
 export function Dialogs() {
   return shown.value.map(({ id, content }) => html`<${Remover} key=${id} id=${id}>${content}<//>`);
 }
 
-/** Removes a dialog after the browser has closed it. Events of `close` do not bubble, so it captures them. */
+/** Events of `close` do not bubble, so it captures them. */
 function Remover({ id, children }) {
   const remove = () => {
     shown.value = shown.value.filter((each) => each.id !== id);
@@ -35,8 +34,8 @@ function Remover({ id, children }) {
 }
 
 /**
- * A modal dialog. `keep`: true if Escape must not close it. `fromTop`: true for a long text, which is shown from its
- * top. `onClose`: called after it has closed. `children`: may be a function, which gets a function that closes.
+ * `keep`: true if Escape must not close it. `fromTop`: true for a long text, which is shown from its top. `onClose`:
+ * called after it has closed. `children`: may be a function, which gets a function that closes.
  * @param {{
  *   title: Children,
  *   keep?: boolean,
@@ -71,8 +70,8 @@ export function Dialog({ title, keep = false, fromTop = false, class: kind, onCl
 }
 
 /**
- * A form in a dialog. `submit`: performs the action with the fields and the key of this form, which makes a change that
- * is sent twice happen once; its errors (ApiError, RangeError) are shown in the form.
+ * `submit`: gets the fields and the key of this form, which makes a change that is sent twice happen once; its errors
+ * (ApiError, RangeError) are shown in the form.
  * @param {{
  *   title: Children,
  *   action: string,
@@ -119,7 +118,7 @@ export function FormDialog({ title, action, danger = false, submit, children }) 
   <//>`;
 }
 
-/** Shows a new key, which is shown only once. Escape does not close the dialog, because the key would be lost. */
+/** Escape does not close the dialog, because the key would be lost. */
 export function SecretDialog({ secret, onClose, children }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [note, setNote] = useState("");

@@ -1,4 +1,3 @@
-/** Shows requests that have ended, one per row. */
 import { Badge } from "./basics.js";
 import { explain } from "./explanation.js";
 import * as format from "./format.js";
@@ -16,7 +15,7 @@ const columns = [
 ];
 
 /**
- * A request that has ended. `ms`: its duration. `status`: 0 if the client disconnected before the answer.
+ * `ms`: its duration. `status`: 0 if the client disconnected before the answer.
  *
  * @typedef {object} Exchange
  * @property {string} time
@@ -86,10 +85,7 @@ function meaning(status, code) {
   return code === undefined && status < 400 ? "ok" : "warn";
 }
 
-/**
- * Returns the name of the key as a link to its requests, and the first digits of its id.
- * @param {Exchange} exchange
- */
+/** @param {Exchange} exchange */
 function keyOf({ key_id: id, key_name: name }) {
   if (id === undefined) return format.none;
   return html`<a href=${linkTo("live", { key: id })} title=${id}>

@@ -1,4 +1,3 @@
-/** Shows the explanation of a request, like `sluice explain`: the outcome and the time of each step. */
 import { Badge, Fact, Facts, Loading } from "./basics.js";
 import { Dialog, openDialog } from "./dialog.js";
 import * as format from "./format.js";
@@ -8,7 +7,6 @@ import { Table } from "./table.js";
 
 const columns = [{ title: "Step" }, { title: "Result" }, { title: "Duration", number: true }];
 
-/** Opens a dialog for the request with this id. */
 export function explain(requestId) {
   openDialog(html`<${ExplanationDialog} requestId=${requestId} />`);
 }
@@ -27,7 +25,7 @@ function ExplanationDialog({ requestId }) {
   <//>`;
 }
 
-/** The explanations of the exchanges with one request id. `exchanges`: undefined until they have been read. */
+/** `exchanges`: undefined until they have been read. */
 export function Explanation({ exchanges, error }) {
   if (error !== undefined) {
     return html`<p>

@@ -1,4 +1,3 @@
-/** Fields of forms and filters. */
 import { html, useId, useEffect, useRef } from "./html.js";
 import { useAnswer } from "./poll.js";
 import { filter, setFilters } from "./router.js";
@@ -9,7 +8,7 @@ import { filter, setFilters } from "./router.js";
 const typingMs = 250;
 
 /**
- * A field with a label. `hint`: description of valid values. `control`: returns the control for these attributes.
+ * `hint`: description of valid values. `control`: returns the control for these attributes.
  * @param {{ label: string, hint?: string, control: (attributes: object) => Children }} props
  */
 export function Field({ label, hint, control }) {
@@ -22,7 +21,7 @@ export function Field({ label, hint, control }) {
   </div>`;
 }
 
-/** A list of choices with a label. `options`: pairs of a value and its text. */
+/** `options`: pairs of a value and its text. */
 export function SelectField({ label, hint, name, options, value }) {
   const choices = options.map(
     ([each, text]) => html`<option value=${each} selected=${each === value}>${text}</option>`,
@@ -37,7 +36,7 @@ export function SelectField({ label, hint, name, options, value }) {
   />`;
 }
 
-/** A text field with a label. All other attributes are those of the input. */
+/** All attributes except the label and the hint are those of the input. */
 export function InputField({ label, hint, ...input }) {
   return html`<${Field}
     label=${label}
@@ -47,7 +46,6 @@ export function InputField({ label, hint, ...input }) {
 }
 
 /**
- * A group of buttons of which one is selected.
  * @param {{ label: string, options: [string, string][], chosen: string, choose: (value: string) => void }} props
  */
 export function Choice({ label, options, chosen, choose }) {
@@ -65,13 +63,11 @@ export function Choice({ label, options, chosen, choose }) {
   </div>`;
 }
 
-/** The orders of a list whose rows have limits. */
 const orders = [
   ["newest", "Newest first"],
   ["use", "Most used first"],
 ];
 
-/** Chooses the order of a list, which is in the address. */
 export function OrderChoice() {
   return html`<${Choice}
     label="Order"
@@ -81,10 +77,7 @@ export function OrderChoice() {
   />`;
 }
 
-/**
- * A search field. `search`: called with the text shortly after the last key press. `value`: the text that is searched
- * for; when it changes otherwise, the field shows it.
- */
+/** `search`: called shortly after the last key press. `value`: when it changes otherwise, the field shows it. */
 export function SearchField({ label, placeholder, value, search }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const timer = useRef(0);
@@ -106,8 +99,8 @@ export function SearchField({ label, placeholder, value, search }) {
 }
 
 /**
- * A list of workspaces. The view's own polling shows the error if they cannot be read. All attributes except `first`,
- * the text of the first choice, are those of the select element.
+ * The view's own polling shows the error if they cannot be read. All attributes except `first`, the text of the first
+ * choice, are those of the select element.
  * @param {{ first?: string, value?: string, [attribute: string]: unknown }} props
  */
 export function WorkspaceSelect({ first = "All workspaces", value = "", ...attributes }) {

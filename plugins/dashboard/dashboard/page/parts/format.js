@@ -1,5 +1,3 @@
-/** Formats numbers with units, and times. */
-
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -141,17 +139,15 @@ const reasons = {
   MODEL_NOT_AVAILABLE: "No active worker",
 };
 
-/** Returns the reason of a refusal in words. */
 export function reason(code) {
   return reasons[code] ?? code;
 }
 
-/** Describes a refusal: its code in words, and the reason if there is one. */
 export function refusal(code, why) {
   return why === undefined ? reason(code) : `${reason(code)}: ${why}`;
 }
 
-/** Describes the calls of a request: one name, or the names of a batch with the number of failed calls. */
+/** Returns one name, or the names of a batch with the number of failed calls. */
 export function callsText({ names, items, failed }) {
   if (items === 1) return names[0];
   const failures = failed === 0 ? "" : `, ${failed} failed`;

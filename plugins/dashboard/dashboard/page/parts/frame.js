@@ -1,11 +1,10 @@
-/** The frame of the page: the bar with the navigation, and the open view. */
 import { Empty, Icon } from "./basics.js";
 import { html, useEffect, useErrorBoundary, useRef } from "./html.js";
 import { linkTo, place, replaceView } from "./router.js";
 
 /**
- * The user who is signed in. `key_id`, `key_name`: the key with which the user signed in. `subject`, `email`: the user
- * of the OpenID provider. `capabilities`: those that the user may grant to a key.
+ * `key_id`, `key_name`: the key with which the user signed in. `subject`, `email`: the user of the OpenID provider.
+ * `capabilities`: those that the user may grant to a key.
  *
  * @typedef {object} SignedIn
  * @property {string} [key_id]
@@ -26,7 +25,6 @@ import { linkTo, place, replaceView } from "./router.js";
  */
 
 /**
- * `views`: the views of the page. `signOut`: called when the user signs out.
  * @param {{ session: Session, views: typeof import("../views.js").views, signOut: () => void }} props
  */
 export function Frame({ session, views, signOut }) {
@@ -59,7 +57,7 @@ export function Frame({ session, views, signOut }) {
     </main>`;
 }
 
-/** A link of the navigation, which a phone scrolls sideways. */
+/** On a phone, the navigation is scrolled sideways to the open view. */
 function ViewLink({ name, title, isOpen }) {
   const link = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -92,7 +90,7 @@ function Who({ session, signOut }) {
   </div>`;
 }
 
-/** Shows a text instead of a view that has failed, so that the navigation stays usable. */
+/** A view that fails is replaced by a text, so that the navigation stays usable. */
 function Guard({ children }) {
   const [error, retry] = useErrorBoundary((thrown) => reportError(thrown));
   if (error === undefined) return children;

@@ -1,7 +1,4 @@
-/**
- * The library of the page: Preact, with templates (htm) instead of JSX, so that the page needs no build. Text never
- * becomes markup. All other files import it from here.
- */
+/** Preact with templates (htm) instead of JSX, so that the page needs no build. Text never becomes markup. */
 import htm from "../lib/htm.js";
 import { h } from "../lib/preact.js";
 

@@ -1,4 +1,3 @@
-/** Dialogs to create, rotate and revoke keys. */
 import { change } from "./api.js";
 import { Dialog, FormDialog, openDialog, SecretDialog } from "./dialog.js";
 import { Field, InputField, SelectField, WorkspaceSelect } from "./fields.js";
@@ -67,7 +66,7 @@ export function CreateDialog({ session, done }) {
   <//>`;
 }
 
-/** The fields of the capabilities and limits. `of`: the key to edit. Undefined for a new one. */
+/** `of`: the key to edit. Undefined for a new one. */
 function KeyFields({ capabilities, of: key }) {
   const granted = key?.capabilities ?? defaultCapabilities;
   const lifetime = key === undefined ? lifetimes : [["keep", "as before"], ...lifetimes];
@@ -125,7 +124,6 @@ function KeyFields({ capabilities, of: key }) {
     />`;
 }
 
-/** Returns milli-CU as CU. */
 function units(milli) {
   return milli === undefined ? undefined : milli / 1000;
 }
@@ -175,7 +173,7 @@ function titleOf({ id, name }) {
   return name === "" ? id : `“${name}”`;
 }
 
-/** Reads the fields that a new key and an edited one share: undefined for an empty field. Throws RangeError. */
+/** Undefined for an empty field. Throws RangeError. */
 function readFields(form) {
   const text = (name) => String(form.get(name) ?? "").trim();
   const given = (name, convert) => (text(name) === "" ? undefined : convert(text(name)));
@@ -195,7 +193,6 @@ function readFields(form) {
   };
 }
 
-/** Returns the API's input for a new key. */
 function wantedKey(form, session) {
   const workspace = String(form.get("workspace") ?? "");
   return {
@@ -204,7 +201,7 @@ function wantedKey(form, session) {
   };
 }
 
-/** Returns the API's input for an edited key: an empty field removes its limit. */
+/** An empty field removes its limit. */
 function changesOf(form) {
   const { expires_in_seconds: life, ...fields } = readFields(form);
   const all = { ...fields, ...(life !== "keep" && { expires_in_seconds: life }) };

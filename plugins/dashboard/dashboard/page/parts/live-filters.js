@@ -1,4 +1,4 @@
-/** The filters of the latest requests. They are in the address of the view. */
+/** The filters are in the address of the view. */
 import { SearchField } from "./fields.js";
 import { html } from "./html.js";
 import { filter, setFilters } from "./router.js";
@@ -23,7 +23,6 @@ const statuses = [
 
 const names = ["status", ...texts.map(([name]) => name)];
 
-/** Returns the filters of the address that are not empty. */
 export function readFilters() {
   const all = names.map((name) => [name, filter(name)]);
   return Object.fromEntries(all.filter(([, value]) => value !== ""));

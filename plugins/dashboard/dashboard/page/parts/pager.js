@@ -1,10 +1,9 @@
-/** Links to the pages of a long list. */
 import { html } from "./html.js";
 import { setFilters } from "./router.js";
 
 /**
- * `page`: number of the open page, from 0 on, which is the filter `page` of the address. `orderedOnly`: the number of
- * rows that could be ordered, if the list has more.
+ * `page`: from 0 on, as the filter `page` of the address. `orderedOnly`: number of rows that could be ordered, if the
+ * list has more.
  * @param {{ page: number, hasMore: boolean, orderedOnly?: number }} props
  */
 export function Pager({ page, hasMore, orderedOnly }) {

@@ -1,7 +1,6 @@
-/** Sends a call of the playground, and reads its answer while it arrives. */
 import { ApiError } from "./api.js";
 
-/** The key for calls. It is stored only here, and is removed when the user leaves the view or reloads the page. */
+/** The key is stored only here, and is removed when the user leaves the view or reloads the page. */
 let key = "";
 
 /** @param {string} value */
@@ -10,14 +9,14 @@ export function setKey(value) {
 }
 
 /**
- * A complete answer. `costMilliCu`: undefined if the answer does not report it.
+ * `costMilliCu`: undefined if the answer does not report it.
  *
  * @typedef {{ status: number, requestId: string, costMilliCu: number | undefined, text: string }} CallAnswer
  */
 
 /**
- * Sends a call. `took`: called with the text so far whenever more of the answer has arrived. Resolves when the answer
- * is complete. Throws ApiError if the gateway does not answer.
+ * `took`: called with the text so far whenever more of the answer has arrived. Throws ApiError if the gateway does not
+ * answer.
  * @param {"chat" | "models" | "tools" | "node"} kind
  * @param {object | undefined} body
  * @param {(text: string) => void} [took]
@@ -64,7 +63,7 @@ export async function callGateway(kind, body, took = () => {}) {
 }
 
 /**
- * Reads a streamed chat. An event that is not complete yet is ignored. A text that is not a stream has no content.
+ * An event that is not complete yet is ignored. A text that is not a stream has no content.
  * @param {string} text
  * @returns {{ content: string, costMilliCu: number | undefined }}
  */
@@ -81,7 +80,7 @@ export function readChat(text) {
 }
 
 /**
- * Parses JSON. Undefined if the text is not JSON.
+ * Undefined if the text is not JSON.
  * @param {string} text
  */
 export function parsed(text) {

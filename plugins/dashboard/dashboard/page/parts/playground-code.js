@@ -1,5 +1,3 @@
-/** Code that does the same as a call of the playground: curl, and a client in JavaScript. */
-
 /**
  * @typedef {object} PlaygroundCall
  * @property {"chat" | "tools" | "node"} kind

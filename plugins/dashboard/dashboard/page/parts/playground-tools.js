@@ -1,6 +1,4 @@
-/**
- * The playground's form for a tool, created from the JSON Schema of its input, with the confirmation of write tools.
- */
+/** The form of a tool comes from the JSON Schema of its input. A write tool asks for confirmation. */
 import { ApiError } from "./api.js";
 import { Panel } from "./basics.js";
 import { Dialog, openDialog } from "./dialog.js";
@@ -79,7 +77,6 @@ export function ToolForm({ send, isBusy }) {
   <//>`;
 }
 
-/** The summary of a write tool, which a person confirms. */
 function Confirmation({ tool, details, confirm }) {
   return html`<${Dialog} title=${`Run ${tool}?`}>
     ${(close) => html`
@@ -105,10 +102,7 @@ function Confirmation({ tool, details, confirm }) {
   <//>`;
 }
 
-/**
- * Returns the members of an object schema, except the token, which the confirmation adds. The schema may come from another
- * server, so its keywords can have values of any type.
- */
+/** The confirmation adds the token. The schema may come from another server, so its keywords can have any type. */
 function membersOf(schema) {
   const required = Array.isArray(schema?.required) ? schema.required : [];
   return Object.entries(Object(schema?.properties))
@@ -116,7 +110,7 @@ function membersOf(schema) {
     .map(([name, of]) => ({ name, member: Object(of), isRequired: required.includes(name) }));
 }
 
-/** Returns the values of which one must be chosen. Undefined if the schema names none. */
+/** Undefined if the schema names none. */
 function choicesOf({ type, enum: choices }) {
   if (Array.isArray(choices)) return choices;
   return type === "boolean" ? [true, false] : undefined;
@@ -154,7 +148,7 @@ function textOf(value) {
 }
 
 /**
- * Reads the fields. An empty optional field is omitted. The gateway or the tool checks the values; here they only get their types.
+ * An empty optional field is omitted. The gateway or the tool checks the values; here they only get their types.
  * @returns {{ input?: Record<string, unknown>, problem?: string }}
  */
 function readInput(schema, fields) {

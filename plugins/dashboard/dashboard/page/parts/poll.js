@@ -1,15 +1,14 @@
-/** Hooks that read from the gateway's API. */
 import { ask, ApiError } from "./api.js";
 import { useEffect, useRef, useState } from "./html.js";
 
-/** Time after which a path is read again if the gateway has reported that the answer is not ready yet. */
+/** A path is read again after this time if the gateway has reported that the answer is not ready yet. */
 const againMs = 2_000;
 
 /** @typedef {{ data: any, error: ApiError | undefined }} Answer */
 
 /**
- * Reads a path of the API repeatedly while the page is visible. After an error, `data` keeps the last answer. `path`:
- * undefined to read nothing. `refresh`: reads at once.
+ * Reads repeatedly while the page is visible. After an error, `data` keeps the last answer. `path`: undefined to read
+ * nothing. `refresh`: reads at once.
  * @param {string | undefined} path
  * @param {number} everyMs
  * @returns {Answer & { refresh: () => void }}
@@ -28,7 +27,7 @@ export function usePolled(path, everyMs) {
 }
 
 /**
- * Reads a path of the API once. `data` is undefined until it has been read.
+ * `data` is undefined until it has been read.
  * @param {string | undefined} path
  * @returns {Answer}
  */

@@ -1,12 +1,8 @@
-/**
- * The address of the open view, after the `#`: the name of the view, further parts, and its filters, as in
- * `#/live?status=5xx`. The back button, bookmarks and links in documents therefore work.
- */
+/** The address of the open view is after the `#`, so that the back button, bookmarks and links in documents work. */
 import { signal } from "./html.js";
 
 /**
- * The open address. `view`: name of the view, empty for the first one. `rest`: the parts of the path after it. `query`:
- * the filters.
+ * `view`: empty for the first one. `rest`: further parts of the path. `query`: filters, as in `#/live?status=5xx`.
  * @type {import("../lib/signals.js").Signal<{ view: string, rest: string[], query: URLSearchParams }>}
  */
 export const place = signal(read());
@@ -34,7 +30,7 @@ function decoded(part) {
 }
 
 /**
- * Returns a link to a view. Filters that are undefined or empty are left out.
+ * Filters that are undefined or empty are left out.
  * @param {string} view
  * @param {Record<string, string | undefined>} [filters]
  * @param {string[]} rest
@@ -49,8 +45,7 @@ export function linkTo(view, filters = {}, ...rest) {
 }
 
 /**
- * Changes filters of the open view in its address. The others stay. The back button returns to the previous view, and
- * not to the previous filter.
+ * The other filters stay. The back button returns to the previous view, and not to the previous filter.
  * @param {Record<string, string | undefined>} filters
  */
 export function setFilters(filters) {
@@ -60,14 +55,13 @@ export function setFilters(filters) {
   place.value = read();
 }
 
-/** Opens another view in place of the one in the address, for example if that does not exist. Its filters stay. */
+/** Called if the view in the address does not exist. The filters stay. */
 export function replaceView(view) {
   const { query } = place.peek();
   history.replaceState(null, "", linkTo(view, Object.fromEntries(query)));
   place.value = read();
 }
 
-/** Returns the filter of this name in the address, or `fallback`. */
 export function filter(name, fallback = "") {
   return place.value.query.get(name) ?? fallback;
 }

@@ -1,11 +1,10 @@
-/** Tables of data. On a phone, each row becomes a card. */
+/** On a phone, each row becomes a card. */
 import { html } from "./html.js";
 
 /** @typedef {import("./html.js").Children} Children */
 
 /**
- * A table with a caption for screen readers. The first cell of a row is its heading. `kind`: a class that changes how
- * it looks on a phone.
+ * The first cell of a row is its heading. `kind`: a class that changes how the table looks on a phone.
  * @param {{
  *   caption: string,
  *   columns: { title: string, number?: boolean, kind?: string }[],

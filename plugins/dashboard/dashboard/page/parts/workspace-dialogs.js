@@ -1,4 +1,3 @@
-/** Dialogs to create workspaces, and to change their plan, limit and credit. */
 import { change } from "./api.js";
 import { FormDialog } from "./dialog.js";
 import { InputField, SelectField } from "./fields.js";
@@ -8,7 +7,7 @@ import { html, useState } from "./html.js";
 const plans = ["free", "developer", "startup", "enterprise"].map((name) => [name, name]);
 const credit = { type: "number", min: "0", step: "0.001", inputmode: "decimal" };
 
-/** Reads CU as milli-CU. Undefined if the field is empty. */
+/** Undefined if the field is empty. */
 function readMilli(form, name) {
   const text = String(form.get(name) ?? "").trim();
   return text === "" ? undefined : Math.round(Number(text) * 1000);

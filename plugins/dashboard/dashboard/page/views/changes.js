@@ -1,4 +1,3 @@
-/** The view Changes: the audit log, with a search. */
 import { Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import { SearchField } from "../parts/fields.js";
 import * as format from "../parts/format.js";

@@ -1,4 +1,3 @@
-/** The view Health: the state of the backends. */
 import {
   Badge,
   Empty,
@@ -221,7 +220,6 @@ function usable(ready) {
 const good = ["usable", "active", "busy"];
 const gone = ["unreachable", "bad_answer", "other_chain", "left out", "not admitted"];
 
-/** Shows the state of a backend and, if it is not used, why, since when, and when it is tried again. */
 function state({ state: word, reason, since, next_try: next }) {
   const meaning = good.includes(word) ? "ok" : gone.includes(word) ? "bad" : "warn";
   const tried = next === undefined ? "" : `, next try ${format.instant(next)}`;

@@ -1,4 +1,3 @@
-/** The part of the view Health that shows the health over time. */
 import { Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import { Chart } from "../parts/chart.js";
 import { Choice } from "../parts/fields.js";

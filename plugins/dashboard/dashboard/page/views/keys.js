@@ -1,4 +1,3 @@
-/** The view Keys: the usage of their windows, and actions on them. */
 import { Badge, Empty, ErrorLine, Loading, Panel, Use } from "../parts/basics.js";
 import { openDialog } from "../parts/dialog.js";
 import { Choice, OrderChoice, SearchField, WorkspaceSelect } from "../parts/fields.js";
@@ -132,7 +131,6 @@ function lastUse({ last_used_at: at, windows }) {
   return windows["30d"].used_cu_milli > 0 ? "just now" : "never";
 }
 
-/** A badge for the special state of a key. */
 function Mark({ of: key }) {
   const { state, expires_at: expiresAt, rotated_to: rotatedTo, revoked_at: revokedAt } = key;
   if (state === "revoked") {
@@ -154,7 +152,7 @@ function Window({ window, name }) {
     ${clears(window).map((text) => html`<small class="quiet">${text}</small>`)}`;
 }
 
-/** Returns the times at which a window frees up, one per line. */
+/** Returns one time per line. */
 function clears({ room_at: roomAt, frees_at: freesAt, empty_at: emptyAt }) {
   if (roomAt !== undefined) return [`full until ${format.moment(roomAt)}`];
   if (freesAt === undefined) return ["no usage"];

@@ -1,4 +1,3 @@
-/** The view Live: the current activity. */
 import {
   Badge,
   Bar,
@@ -80,7 +79,6 @@ function Status({ now }) {
   </p>`;
 }
 
-/** Returns a text that says which gateways are included. */
 function gatewaysText(gateways, isComplete) {
   if (!isComplete) return "Only this gateway: the database does not answer.";
   const answered = gateways.filter((gateway) => gateway.answered).length;
@@ -98,7 +96,6 @@ function Tiles({ now, isPlatform }) {
   </div>`;
 }
 
-/** Returns the title, the value and a note of each tile. */
 function tiles(now, isPlatform) {
   if (now === undefined) {
     const titles = ["Requests", "Latency", "Refused", isPlatform ? "In flight" : "Failed"];

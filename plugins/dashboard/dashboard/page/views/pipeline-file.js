@@ -1,11 +1,9 @@
-/** The file of the view Pipeline: pipeline.yaml as it runs beside the file on disk, with the faults of a refused reload. */
 import { Badge, Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import * as format from "../parts/format.js";
 import { html, useMemo, useState } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
 
 const everyMs = 5_000;
-/** Number of lines that are shown before and after each change. */
 const contextLines = 3;
 
 /** `faults`: those of a file that was refused. */
@@ -55,7 +53,6 @@ function Summary({ file: { state, path, problem, generation, lines } }) {
   </p>`;
 }
 
-/** The columns of one or two files. */
 function Columns({ count }) {
   return html`<colgroup>
     ${Array.from(
@@ -67,7 +64,6 @@ function Columns({ count }) {
   </colgroup>`;
 }
 
-/** The whole file. */
 function Lines({ lines }) {
   if (lines.length === 0) return html`<${Empty} title="The file is empty" />`;
   return html`<table class="code">
@@ -87,7 +83,7 @@ function Lines({ lines }) {
   </table>`;
 }
 
-/** The running file on the left, and the file on disk on the right. On a phone, the lines are below each other. */
+/** On a phone, the lines of the two files are below each other. */
 function Comparison({ rows, showsAll, faults }) {
   const near = showsAll ? rows : nearChanges(rows);
   const faultsByLine = Map.groupBy(faults, ({ at }) => at?.line);
@@ -138,7 +134,7 @@ function Side({ line, number, kind }) {
     <td class=${`line ${kind}`}>${line.text}</td>`;
 }
 
-/** Puts removed lines beside the lines that were added in their place. A line that is in both files is both. */
+/** A line that is in both files is on both sides. */
 function pairedRows(lines) {
   const rows = [];
   let removed = [];
@@ -162,7 +158,7 @@ function pairedRows(lines) {
   return rows;
 }
 
-/** Replaces the equal lines that are far from each change by gaps. */
+/** Equal lines that are far from each change become gaps. */
 function nearChanges(rows) {
   const isNear = Array(rows.length).fill(false);
   for (const [place, { before, after }] of rows.entries()) {

@@ -1,4 +1,3 @@
-/** The gateways of the view Pipeline with the credit that they lease, and the stores of this gateway. */
 import { Badge, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";

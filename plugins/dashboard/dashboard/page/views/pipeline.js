@@ -1,7 +1,4 @@
-/**
- * The view Pipeline: the state of pipeline.yaml, and the compiled routes, those in use first. Requests run from left to
- * right to the surface that answers. Two further lists show the file, and the gateways with their stores.
- */
+/** Routes in use come first. Requests run from left to right to the surface that answers. */
 import { Badge, Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
@@ -61,7 +58,6 @@ function AllRoutes({ routes }) {
     <div class="routes"><${Routes} routes=${routes} which=${chosen} /></div>`;
 }
 
-/** The state of pipeline.yaml: the loaded generation, and the faults of a file that was refused. */
 function Reload({ reload: { loadedAt, failedAt, faults }, generation }) {
   if (faults.length === 0) {
     return html`<p class="status">

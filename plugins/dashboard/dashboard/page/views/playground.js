@@ -1,4 +1,3 @@
-/** The view Playground: a chat, a call of a tool and a call of the node, each with its code and its explanation. */
 import { ApiError } from "../parts/api.js";
 import { Badge, Empty, ErrorLine, Fact, Facts, Loading, Panel } from "../parts/basics.js";
 import { Choice, InputField, SelectField } from "../parts/fields.js";
@@ -64,14 +63,14 @@ export function PlaygroundView() {
   </div>`;
 }
 
-/** Returns the origin of a URL, without a path. Undefined if the text is not the URL of a web server. */
+/** Undefined if the text is not the URL of a web server. */
 function originOf(text) {
   const url = URL.parse(text);
   return url !== null && ["http:", "https:"].includes(url.protocol) ? url.origin : undefined;
 }
 
 /**
- * A call of this view. `text`: what has arrived of the answer. `answer`: undefined until it is complete.
+ * `text`: what has arrived of the answer. `answer`: undefined until it is complete.
  *
  * @typedef {object} Call
  * @property {object} body
@@ -82,11 +81,11 @@ function originOf(text) {
 
 const forms = { chat: ChatForm, tools: ToolForm, node: NodeForm };
 
-/** The form of a kind of call, and its last call. `paths`: paths of all kinds that the gateway serves. */
+/** `paths`: paths of all kinds that the gateway serves. */
 function Caller({ kind, url, paths }) {
   const [call, setCall] = useState(/** @type {Call | undefined} */ (undefined));
   const [isBusy, setBusy] = useState(false);
-  /** Sends a body. Resolves with the answer, or undefined if it failed, which is shown. */
+  /** Resolves with undefined if the call failed, which is shown. */
   const send = async (body) => {
     setBusy(true);
     setCall({ body, text: "" });
@@ -184,7 +183,6 @@ function NodeForm({ send, isBusy }) {
   <//>`;
 }
 
-/** The answer to a call, its code and its explanation. */
 function Result({ kind, url, call }) {
   const { body, text, answer, error } = call;
   const chat = kind === "chat" ? readChat(text) : undefined;
@@ -228,7 +226,7 @@ function Code({ text }) {
   return html`<pre class="code" tabindex="0"><code>${text}</code></pre>`;
 }
 
-/** Indents JSON. Any other text stays as it is. */
+/** A text that is not JSON stays as it is. */
 function pretty(text) {
   const value = parsed(text);
   return value === undefined ? text : JSON.stringify(value, undefined, 2);

@@ -1,7 +1,3 @@
-/**
- * The view Plugins: all loaded plugins, the contents and permissions of their manifests, and the performance of their
- * code.
- */
 import { Badge, Empty, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
@@ -18,7 +14,7 @@ const kinds = [
   ["tools", "Tools"],
   ["service", "Services"],
 ];
-/** Hooks that run when a plugin starts or stops. They are not part of its mean time. */
+/** Hooks of the start and the stop are not part of the mean time. */
 const ofStart = ["start", "initialized", "update", "stop"];
 
 export function PluginsView() {
@@ -123,7 +119,7 @@ function Origin({ origin, source, hasGrants }) {
   ${hasGrants === true && html`<small class="quiet unbroken">with grants</small>`}`;
 }
 
-/** The permissions that the host gives the plugin. Only the manifests of steps state how they use bodies. */
+/** Only the manifests of steps state how they use bodies. */
 function Grants({ grants: { services, hosts, env, body, deployment }, kind }) {
   const lines = [
     services.length > 0 && `services: ${services.join(", ")}`,
@@ -136,7 +132,7 @@ function Grants({ grants: { services, hosts, env, body, deployment }, kind }) {
   return lines.map((line) => html`<small>${line}</small>`);
 }
 
-/** The number of calls by code, as one number. `of`: `refusals` or `failures`. */
+/** `of`: `refusals` or `failures`. */
 function Codes({ hooks, of, meaning }) {
   const counts = new Map();
   for (const hook of hooks) {
@@ -147,7 +143,7 @@ function Codes({ hooks, of, meaning }) {
   return html`<${Count} n=${all} meaning=${meaning} title=${lines.join("\n")} />`;
 }
 
-/** A number with its parts as a title. `meaning`: that of its badge if it is not 0. */
+/** `title`: its parts. `meaning`: that of its badge if it is not 0. */
 function Count({ n, meaning, title }) {
   const text = format.count(n);
   if (n === 0) return html`<span class="quiet">${text}</span>`;

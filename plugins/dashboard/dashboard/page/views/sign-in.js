@@ -1,13 +1,8 @@
-/**
- * The sign-in form: asks for a key and sends it once, without storing it, or opens the page of the OpenID provider.
- */
+/** Sends the key once, without storing it. */
 import { ask, ApiError } from "../parts/api.js";
 import { html, useEffect, useRef, useState } from "../parts/html.js";
 
-/**
- * `note`: the reason why the form is shown. `oidc`: the provider, if there is one. `entered`: called when the session
- * has started.
- */
+/** `note`: why the form is shown. `oidc`: the provider, if there is one. `entered`: called when the session starts. */
 export function SignIn({ note, oidc, entered }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   const [error, setError] = useState(note ?? "");

@@ -1,4 +1,3 @@
-/** The view Spend: what a range of days has cost, by workspace, key, model, tool, method, route or tag. */
 import { ApiError, askText } from "../parts/api.js";
 import {
   Bar,
@@ -21,7 +20,7 @@ import { Table } from "../parts/table.js";
 
 const everyMs = 30_000;
 const dayMs = 86_400_000;
-/** Titles of the members, and the name of a group without a value. */
+/** The title of each member, and the name of a group without a value. */
 const members = {
   workspace: ["Workspace", ""],
   key: ["Key", ""],
@@ -31,7 +30,7 @@ const members = {
   route: ["Route", "not recorded"],
   tag: ["Tag", "no tag"],
 };
-/** Ranges by name, in whole days (UTC). */
+/** Ranges of whole days (UTC). */
 const presets = {
   today: ["Today", (today) => [today, today + dayMs]],
   "2d": ["2 d", (today) => [today - dayMs, today + dayMs]],
@@ -97,7 +96,6 @@ export function SpendView({ session }) {
   </div>`;
 }
 
-/** Returns the range of the address. The default is this month. */
 function rangeOf() {
   const from = Date.parse(`${filter("from")}T00:00:00Z`);
   const last = Date.parse(`${filter("to")}T00:00:00Z`);
@@ -117,7 +115,6 @@ function dateOf(time) {
   return new Date(time).toISOString().slice(0, 10);
 }
 
-/** The first and the last day of the range, in UTC. */
 function Dates({ range }) {
   const from = dateOf(range.from);
   const last = dateOf(range.to - dayMs);
@@ -136,7 +133,7 @@ function Dates({ range }) {
   )}`;
 }
 
-/** Saves the groups of the range as a file. The API needs the header of the page, so this is not a plain link. */
+/** The API needs the header of the page, so this is not a plain link. */
 function Csv({ query }) {
   const [note, setNote] = useState("");
   const save = async () => {
@@ -184,7 +181,7 @@ function chartData({ from, step_seconds: stepSeconds, steps, series, groups }) {
   return { from: `${from}T00:00:00Z`, stepSeconds, unit: format.cuBrief, lines };
 }
 
-/** The counts of tokens, with those in the cache if they have a price of their own. */
+/** Tokens in the cache are shown if they have a price of their own. */
 function tokensOf({ input_tokens: input, output_tokens: output, cached_tokens: cached }) {
   const counts = `${format.brief(input)} / ${format.brief(output)}`;
   return cached > 0 ? `${counts} (${format.brief(cached)} cached)` : counts;
@@ -234,7 +231,6 @@ function Groups({ answer }) {
     ${more > 0 && html`<p class="quiet">The CSV file has ${format.count(more)} more.</p>`}`;
 }
 
-/** The current month with its forecast, and the plan of a workspace. */
 function Month({ month }) {
   const { limit_cu_milli: limit, used_cu_milli: used, forecast_cu_milli: forecast } = month;
   const aside = month.plan && html`<span class="badge quiet">plan ${month.plan}</span>`;

@@ -1,4 +1,3 @@
-/** The view Workspaces: plans, credit and limits, and actions on them. */
 import { Badge, Empty, ErrorLine, Loading, Panel, Use } from "../parts/basics.js";
 import { openDialog } from "../parts/dialog.js";
 import { OrderChoice, SearchField } from "../parts/fields.js";
