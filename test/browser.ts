@@ -26,7 +26,6 @@ export async function openChromium(t: TestContext): Promise<Browser | undefined>
   return launch();
 }
 
-/** Launches Chromium. Fails if it is not installed. The caller closes it. */
 export function launch(): Promise<Browser> {
   if (executablePath === undefined) throw new Error("this needs chromium");
   // In containers, root has no user namespaces and little shared memory.

@@ -10,10 +10,7 @@ interface Parsed {
   readonly samples: ReadonlyMap<string, number>;
 }
 
-/**
- * Reads the text exposition format, version 0.0.4; throws on a line that does not match the format. prom-client writes
- * `Nan`, which Prometheus reads too (Go's ParseFloat ignores case).
- */
+/** Parses the text exposition format 0.0.4. prom-client writes `Nan`, which Prometheus reads too (it ignores case). */
 function parse(text: string): Parsed {
   const types = new Map<string, string>();
   const help = new Map<string, string>();

@@ -28,7 +28,6 @@ async function reason({ accounts }: ContractGateway, text: string): Promise<stri
   return "reason" in caller && caller.reason !== undefined ? caller.reason : caller.kind;
 }
 
-/** Runs a command with `--json`, and returns the document of its last line. */
 async function json(
   { run }: StoreGateways,
   ...argv: readonly string[]

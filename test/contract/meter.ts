@@ -1,7 +1,4 @@
-/**
- * Tests of every implementation of a meter. Two gateways share the credit if the implementation lets them; otherwise both
- * members are the same meter.
- */
+/** Tests of every implementation of a meter. If credit is not shared, both gateways have the same meter. */
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Awaitable } from "sluice-gateway/plugin";

@@ -18,7 +18,6 @@ export interface Ended {
   readonly out: string;
 }
 
-/** The mounts of a pod. */
 export class PodOnHost {
   readonly spec: Pod;
   readonly #tree: ImageTree;
@@ -170,13 +169,11 @@ export interface RunningPod extends AsyncDisposable {
   /** URLs at which the host reaches the listeners. */
   readonly url: string;
   readonly adminUrl: string;
-  /** Runs a program in the container of the gateway. */
   exec(program: readonly string[]): Promise<Ended>;
   /** Sends SIGTERM, and returns the exit code. */
   stop(): Promise<unknown>;
 }
 
-/** Makes the mounts of a pod of the workload, or of the Job. */
 export function openPod(
   tree: ImageTree,
   manifests: readonly Manifest[],

@@ -321,7 +321,6 @@ test("the surface that keeps a value compiles, and finds the value after a resta
   assert.match(answers[1] ?? "", /^{"at":\d+}$/);
 });
 
-/** Returns the answer to a message. */
 function echoed(url: string, message: string): Promise<unknown> {
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
   const socket = new WebSocket(`${url}/echo`, "echo.v1");

@@ -35,10 +35,7 @@ routes:
   - { path: "/{id}/ledger", methods: [POST], run: [{ use: once }], to: line-counter }
 `;
 
-/**
- * The answer to a repeated request: new work, the stored response, or a conflict because the request may still be
- * running.
- */
+/** `conflict`: the first request may still be running. */
 type Repeated = "runs" | "replayed" | "conflict";
 
 interface Point {

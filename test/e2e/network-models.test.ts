@@ -1,7 +1,4 @@
-/**
- * PUT /v1/admin/confidential/{network}/models with a whole gateway: the change is stored, audited and seen by a second
- * gateway.
- */
+/** PUT /v1/admin/confidential/{network}/models: a change is stored, audited and seen by a second gateway. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";

@@ -29,7 +29,6 @@ export interface ForwardingOptions {
   readonly headersMs?: number;
   readonly idleMs?: number;
   readonly connections?: number;
-  /** Scheme and host of the upstreams. */
   readonly origin?: string;
   /** Path and query that a plugin has put in place of the client's. */
   readonly target?: string;
@@ -138,7 +137,6 @@ export function rawUpstream(
   );
 }
 
-/** Returns a port on which nothing listens. */
 export async function deadPort(): Promise<number> {
   const { port, [Symbol.asyncDispose]: close } = await rawUpstream(() => {});
   await close();

@@ -13,7 +13,6 @@ interface Bench extends AsyncDisposable {
   open(): Promise<Peer>;
 }
 
-/** A client, and the gateway's end of its connection. */
 interface Peer {
   readonly client: WebSocket;
   readonly connection: Connection;

@@ -54,7 +54,6 @@ interface Asked {
 interface Bench extends AsyncDisposable {
   readonly served: Served;
   ask(key: string, path: string, bytes?: number): Asked;
-  /** Returns the number of bytes of one kind that are held. */
   held(kind: "request" | "body"): number;
   holds(bytes: number): Promise<void>;
 }

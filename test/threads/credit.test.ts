@@ -9,7 +9,6 @@ import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 
 const price = 10;
 
-/** A surface that ends its thread. */
 const deadly = `export default {
   kind: "surface", name: "deadly", description: "x", start: () => ({ answer: () => process.exit(3) }),
 };`;

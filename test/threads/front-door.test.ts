@@ -50,7 +50,6 @@ const stack = new AsyncDisposableStack();
 let node: ChainNode;
 let worker: Worker;
 let gateway: TestGateway;
-/** Requests that the worker answers when the test wants. */
 const held: Exchange[] = [];
 
 before(async () => {
@@ -101,7 +100,6 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** Opens something until every thread has one. Returns all. */
 async function inAllThreads<T extends { readonly thread: number }>(
   openOne: () => Promise<T>,
 ): Promise<T[]> {

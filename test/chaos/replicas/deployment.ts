@@ -1,4 +1,3 @@
-/** The servers of a campaign, and the replicas as processes. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -45,11 +44,8 @@ export interface Deployment extends AsyncDisposable {
   readonly transfers: ReadonlyMap<string, number>;
   /** Returns the ids of the calls that the node has received. */
   readonly worked: () => readonly string[];
-  /** Times in which replicas could not reach Redis. */
   readonly redisOutages: RedisOutages;
-  /** Replicas that ended by themselves, or refused to start. */
   readonly crashes: string[];
-  /** Number of lines that replicas logged at level error, by message. */
   readonly errors: Map<string, number>;
   /** Starts a replica, and tries again if it ends, as an orchestrator would. `hours`: offset of its clock. */
   start(slot: number, hours?: number): Promise<void>;

@@ -19,7 +19,6 @@ const heldMs = 1_000;
 /** A replica reports an outage after a call without an answer, and its line is read later on a busy machine. */
 const reportMs = 1_000;
 
-/** A time in which a replica could not reach Redis. */
 export interface Outage {
   readonly from: number;
   readonly to: number;
@@ -43,7 +42,6 @@ export class RedisOutages {
     this.#running.delete(replica);
   }
 
-  /** Returns all outages until now. */
   all(now: number): readonly Outage[] {
     return [...this.#ended, ...Array.from(this.#running.values(), (from) => ({ from, to: now }))];
   }

@@ -1,4 +1,3 @@
-/** Sends the requests of a campaign, and records them. */
 import { Agent, request, type IncomingHttpHeaders } from "node:http";
 import type { ClientKey } from "./accounts.ts";
 import type { Slot } from "./deployment.ts";

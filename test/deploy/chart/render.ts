@@ -1,4 +1,3 @@
-/** Renders deploy/chart with a stand-in for Helm (render.go). */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -28,7 +27,6 @@ if (hasGo) {
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** The members of a rendered document that the tests read. */
 export interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly labels: Labels };

@@ -62,7 +62,6 @@ function conversation(bytes: fc.Arbitrary<Buffer>): fc.Arbitrary<[string, number
 const good = conversation(pipelined(goodFields));
 const odd = conversation(mutantsOf(pipelined([...goodFields, ...oddFields]), 2));
 
-/** A surface that answers with the request as it was read. */
 const echo: SurfaceHooks = {
   body: { bytes: 1_000 },
   answer: ({ request: { method: verb, path, query, headers }, body }) => ({

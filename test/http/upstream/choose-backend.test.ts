@@ -10,7 +10,6 @@ interface Named extends Backend {
   readonly id: string;
 }
 
-/** Returns backends with these numbers of requests in flight, named by their position. */
 function withRequests(...inFlight: readonly number[]): Named[] {
   return inFlight.map((requests, n) => ({ id: `b${n}`, inFlight: requests, isEjected: false }));
 }

@@ -8,7 +8,6 @@ import { manualClock } from "../../../src/testing/clock.ts";
 import { testService } from "../../../src/testing/test-plugin.ts";
 import { serve, type TestStep } from "../harness.ts";
 
-/** Starts a step that lists nothing in its manifest. */
 async function start() {
   const clock = manualClock();
   const started = Promise.withResolvers<Host>();

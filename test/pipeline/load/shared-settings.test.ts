@@ -56,7 +56,6 @@ test("addresses and credentials of backends may differ", async () => {
   assert.deepEqual(await changed({ dashboard: { oidc } }), []);
 });
 
-/** Returns the digests for these lines at the end of a file. */
 async function digestsOf(lines: string): Promise<SettingsDigests> {
   const text = `version: 1\n${lines}`;
   const { config, faults } = parseConfig(text, "/pipeline.yaml", {});

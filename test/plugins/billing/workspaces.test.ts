@@ -32,11 +32,9 @@ const answers: Answers = {
 
 interface Asked {
   readonly reply: TestAnswer;
-  /** The calls of the service. */
   readonly calls: readonly (readonly unknown[])[];
 }
 
-/** The calls of the next request, and what the service answers. */
 const next = { calls: [] as unknown[][], answers };
 const slots = { requestId: "req-1", principal: missing };
 // It has each member of the service.

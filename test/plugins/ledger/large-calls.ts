@@ -28,7 +28,6 @@ routes:
     to: { ledger-ws: { upstream: ledger } }
 `;
 
-/** Returns a call of this size in bytes. */
 export function callOf(method: string, bytes: number): string {
   const padded = (padding: string): string =>
     `{"jsonrpc":"2.0","id":1,"method":"${method}","params":["${padding}"]}`;
@@ -59,7 +58,6 @@ export interface LargeCalls {
   holds(bytes: number): Promise<void>;
   /** Resolves when the metrics have this line. */
   shows(line: string): Promise<void>;
-  /** Resolves when a surface has charged this sum. */
   charges(milliCu: () => number, surface?: string): Promise<void>;
 }
 

@@ -16,7 +16,6 @@ import {
 
 const set = voters(10);
 
-/** A chain whose first ten blocks are proved. */
 async function provedChain(): Promise<{ chain: TestChain; proved: FinalizedChain }> {
   const chain = new TestChain(set).add({}, 10).finalize();
   const proved = new FinalizedChain(chain.checkpoint(0));

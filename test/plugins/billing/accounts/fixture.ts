@@ -1,4 +1,3 @@
-/** Accounts for one test: a folder, a database, a manual clock, and the service. */
 import type { TestContext } from "node:test";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -41,7 +40,6 @@ export const day = 24 * hour;
 
 export interface AccountsFixture {
   readonly folder: string;
-  /** The tables as the services use them. */
   readonly sql: TestSql;
   /** The accounts as a command uses them, in another transaction. */
   readonly store: AccountStore;
@@ -50,11 +48,9 @@ export interface AccountsFixture {
   readonly clock: ManualClock;
   /** Resolves when no statement is under way. */
   readonly idle: () => Promise<void>;
-  /** Returns the author of changes by the test, with the current time. */
   readonly by: () => ChangeAuthor;
   /** A workspace on the developer plan. */
   readonly workspace: Workspace;
-  /** Issues a key in that workspace. */
   readonly issue: (wanted?: Partial<NewKey>) => Promise<IssuedKey>;
   /** Starts the service; it is closed when the test ends. */
   readonly open: (options?: Partial<AccountsOptions>) => Promise<AccountsService>;

@@ -35,11 +35,9 @@ const tables = `
 
 interface Setup {
   readonly url: string;
-  /** Commands that use the data folder. */
   readonly embedded: CommandLine;
   /** Commands that use the database; their data folder is the same. */
   readonly shared: CommandLine;
-  /** Text of a key in the folder. */
   readonly key: string;
 }
 

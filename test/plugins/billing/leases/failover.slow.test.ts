@@ -112,7 +112,6 @@ test("a gateway whose registration is lost registers again and charges again wha
   assert.deepEqual(await charged(pair.url), { charges: 142, used: 994, requests: 142 });
 });
 
-/** Returns whether the standby has everything. */
 async function replicated({ primary }: PostgresPair): Promise<unknown> {
   const [row] = await runSql(
     primary.url,

@@ -29,7 +29,6 @@ const ordinary = [
   weighted(1, record("month", fc.constant({}))),
 ] as const;
 
-/** Steps of a world in which everything fails. */
 const failing = [
   ...ordinary,
   weighted(4, record("deliver", fc.record({ which, keep: fc.constant(true) }))),
@@ -83,7 +82,6 @@ export const knownHistories: Readonly<Record<string, (world: World) => void>> = 
   },
 };
 
-/** Runs a known history with two replicas. */
 export function runKnownHistory(history: (world: World) => void, parts?: Parts): void {
   const world = new World({ replicas: 2, ...(parts !== undefined && { parts }) });
   history(world);

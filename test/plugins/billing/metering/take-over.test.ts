@@ -37,7 +37,6 @@ function earlierFolder(t: TestContext): MeterFixture {
   return fixture;
 }
 
-/** Starts the service. Returns everything that can be read: all rows, the spend of a year, and drawn credit. */
 async function takenOver({ dataDir, open, rows }: MeterFixture): Promise<{
   readonly rows: unknown;
   readonly drawn: unknown;

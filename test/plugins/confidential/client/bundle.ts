@@ -1,6 +1,4 @@
-/**
- * Bundles the client for a browser: one file, built with a common bundler, without polyfills or plugins.
- */
+/** Bundles the client for a browser into one file, with a common bundler and without polyfills or plugins. */
 import { build } from "esbuild";
 import { fileURLToPath } from "node:url";
 

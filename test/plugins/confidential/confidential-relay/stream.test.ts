@@ -97,7 +97,6 @@ describe("a session through the gateway", () => {
       .map((line) => JSON.parse(line) as Line);
   }
 
-  /** Runs a session to its end. Returns its line of the access log. */
   async function lineOf(run: () => Promise<void>): Promise<Line> {
     const earlier = sessionLines().length;
     await run();

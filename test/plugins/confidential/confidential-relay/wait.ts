@@ -1,5 +1,3 @@
-/** Waiting without a clock. */
-
 /** Waits until a condition holds. It checks once per turn of the event loop. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5));

@@ -293,7 +293,6 @@ describe("random sessions against a second implementation", () => {
   }
 });
 
-/** All five outputs. */
 function hexOf({ c2s, s2c, exporter }: NobleKeys): readonly string[] {
   return [c2s.key, c2s.iv, s2c.key, s2c.iv, exporter].map(noble.nobleHex);
 }

@@ -75,7 +75,6 @@ async function traced(
   return receiver.spans;
 }
 
-/** Answers with the trace headers that it received. */
 const mirror: RequestListener = (req, res) => {
   req.resume();
   const { traceparent, tracestate } = req.headers;

@@ -151,7 +151,6 @@ test("every surface serves a caller with a token, and refuses every other", asyn
   }
 });
 
-/** Returns the status of a WebSocket handshake that the gateway refuses. */
 function refusedHandshake(authorization: string | undefined): Promise<number | undefined> {
   const headers = {
     ...(authorization !== undefined && { authorization }),

@@ -1,6 +1,5 @@
 /**
- * Random answers of models as streams of chat completions, with what they mean, for tests of what an API makes of them.
- * An answer is planned first and then cut into deltas, so nothing here reads a stream.
+ * Random answers as streams of chat completions: planned first, then cut into deltas, so nothing here reads a stream.
  */
 import assert from "node:assert/strict";
 import type { InferenceResult } from "sluice-gateway/services";
@@ -28,7 +27,6 @@ export interface RandomAnswer {
   readonly deltas: readonly object[];
   /** Server-sent events up to `[DONE]`. */
   readonly stream: Buffer;
-  /** The members of the answer in one piece. */
   readonly message: object;
 }
 
@@ -101,7 +99,6 @@ export function randomPieces(bytes: Buffer, random: Random): Buffer[] {
   return pieces;
 }
 
-/** Returns a delta that no correct worker sends. */
 export function randomJunk(random: Random, levels = 3): unknown {
   const kind = random.int(levels === 0 ? 5 : 8);
   if (kind === 0) return null;
@@ -195,7 +192,6 @@ function messageOf(parts: readonly Part[]): object {
   };
 }
 
-/** The result of the choices of a stream in an API. */
 interface ChoiceReader {
   choice(bytes: Uint8Array, start: number, end: number): string;
 }

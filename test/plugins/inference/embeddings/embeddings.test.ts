@@ -21,7 +21,6 @@ function embed(chat: ChatGateway, members: object = {}, path = "/v1/embeddings")
   return chat.send({ model, input: "Hi", ...members }, { path });
 }
 
-/** Asserts an error in OpenAI's shape, and the gateway's code. */
 function assertError(
   { status, headers, json: body, text }: Answer,
   expected: { readonly status: number; readonly error: object; readonly code: string },

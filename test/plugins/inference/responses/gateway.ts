@@ -56,7 +56,6 @@ export function eventsOf(text: string): Event[] {
   return events;
 }
 
-/** Returns a delta for a call. */
 export function callDelta(
   index: number,
   text: string,

@@ -200,7 +200,6 @@ describe("ignored and named", { timeout: 30_000 }, () => {
   });
 });
 
-/** Items of an input, and what the worker gets for a call. */
 function call(id: string): object {
   return { type: "function_call", call_id: id, name: "f", arguments: "{}" };
 }

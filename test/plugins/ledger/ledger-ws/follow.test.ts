@@ -443,7 +443,6 @@ describe("a client that does not read", () => {
   });
 });
 
-/** Number of follows of clients at the gateway. */
 async function followClients(): Promise<number> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   return Number(/^sluice_ledger_follow_clients\{.*\} (\d+)$/m.exec(text)?.[1]);

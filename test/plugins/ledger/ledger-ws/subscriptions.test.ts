@@ -25,7 +25,6 @@ after(() => stack.disposeAsync());
 const connect = async (): Promise<WsClient> =>
   connectWs(gateway.url + path, { key: (await gateway.issue({})).key });
 
-/** Subscribes and returns the id of the subscription. */
 async function subscribe(client: WsClient, method: string, params = "[]"): Promise<string> {
   const { result, error } = JSON.parse(await client.ask(request(method, params))) as {
     result: string;

@@ -13,7 +13,6 @@ interface Sent {
   readonly memo?: string;
 }
 
-/** A write tool that records its inputs. */
 function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent> {
   return {
     name: "send",

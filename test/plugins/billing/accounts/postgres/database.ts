@@ -14,12 +14,10 @@ export interface AccountsDatabase {
   readonly url: string;
   /** Opens a pool, which is closed after the test. `port`: that of a proxy. */
   open(options?: { readonly port?: number; readonly statementMs?: number }): TestPool;
-  /** Sets the clock of the database. */
   setTime(ms: number): Promise<void>;
 }
 
 export interface TestPool extends PostgresPool {
-  /** Resolves when no statement is under way. */
   idle(): Promise<void>;
 }
 

@@ -1,4 +1,3 @@
-/** Exchanges that have ended, for tests of the health over time. */
 import type { SettledExchange } from "../../../../../src/plugin.ts";
 
 export const noon = Date.UTC(2026, 10, 21, 12);

@@ -18,9 +18,7 @@ export class ArchiveNode extends WsNode {
   events: readonly string[] = [value("0x01"), done];
   /** Answers to the calls that begin a read: a JSON-RPC error as JSON text. */
   refusal: string | undefined;
-  /** True if the node does not answer the calls that begin a read. */
   isSilent = false;
-  /** Reads that have not been finished or stopped. */
   readonly reads = new Set<Read>();
   static start(port = 0): Promise<ArchiveNode> {
     return new ArchiveNode(port).listening();
@@ -44,7 +42,6 @@ export class ArchiveNode extends WsNode {
     return [...this.clients].reduce((sum, { bufferedAmount }) => sum + bufferedAmount, 0);
   }
 
-  /** Cuts the connections of all reads. */
   override cut(): void {
     for (const { socket } of this.reads) socket.terminate();
   }

@@ -25,7 +25,6 @@ async function isCached(under: PoolUnderTest, method: string, params?: string): 
   return !(under.call(method, params) instanceof Promise);
 }
 
-/** Lets what a timer has ended take effect. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Returns true if the block counts as finalized, so that its hash is cached. */
