@@ -80,7 +80,6 @@ function withArguments(call: { function: ToolCall }, text: string): object {
   return { ...call, function: { ...call.function, arguments: text } };
 }
 
-/** Returns the number of turns in which the model has called tools. */
 function turnOf({ body: { messages } }: Exchange): number {
   const isCall = (one: unknown) => typeof one === "object" && one !== null && "tool_calls" in one;
   return Array.isArray(messages) ? messages.filter((one) => isCall(one)).length : 0;

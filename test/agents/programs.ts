@@ -18,7 +18,6 @@ export interface Gateway {
 interface Command {
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Files in the home folder of the agent, by path. */
   readonly files?: Readonly<Record<string, string>>;
 }
 
@@ -186,9 +185,7 @@ export function skipUninstalled(agent: Agent): string | false {
     : skipWithout("`npm install --no-save --ignore-scripts` in test/agents/small", isInstalled);
 }
 
-/**
- * Runs an agent in `work`, with an empty `home`. Returns its exit code (null if killed after `maxMs`) and its output.
- */
+/** Runs an agent in `work`, with an empty `home`. Returns its exit code (null if killed after `maxMs`) and output. */
 export async function runAgent(
   { isBinary = false }: Agent,
   path: string,

@@ -6,7 +6,6 @@ import { createMetrics } from "../../src/base/metrics.ts";
 interface Parsed {
   readonly types: ReadonlyMap<string, string>;
   readonly help: ReadonlyMap<string, string>;
-  /** Maps the name and labels, as written, to the value. */
   readonly samples: ReadonlyMap<string, number>;
 }
 

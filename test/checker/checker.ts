@@ -111,7 +111,6 @@ function checkWork(
     });
 }
 
-/** Returns the number of calls that were charged, but whose answer did not arrive completely. */
 export function cutCalls({ calls, charges }: History): number {
   const charged = new Set(charges.map(({ requestId }) => requestId));
   return calls.filter((call) => !isAnswered(call) && charged.has(call.id)).length;

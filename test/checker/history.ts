@@ -19,7 +19,6 @@ export interface Call {
   readonly hasLeft?: boolean;
   /** The price that the answer states. */
   readonly milliCu: number;
-  /** The most that the call may have reserved. */
   readonly maxMilliCu: number;
   /** Number of charges of a call that is charged. 1 by default; a batch has one per line. */
   readonly lines?: number;

@@ -29,7 +29,6 @@ export interface Calls {
 }
 
 export interface Client {
-  /** The package on npm. */
   readonly name: string;
   readonly api: Api;
   /** Differences from the defaults of the package, if there are any. */
@@ -37,7 +36,6 @@ export interface Client {
   readonly at: (target: Target) => Calls;
   /** Returns the status and the headers of an error, and what the client adds to recognize it, such as its class. */
   readonly read: (error: unknown) => Failure;
-  /** Texts that the client adds for each refusal. */
   readonly refusals: Readonly<Record<Refusal, unknown>>;
   readonly rejectsAbort: boolean;
   readonly readsStreamedInput: boolean;

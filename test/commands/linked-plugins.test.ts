@@ -23,7 +23,6 @@ const code = `globalThis.${imports} = (globalThis.${imports} ?? 0) + 1;
 export default { ...${JSON.stringify(manifest)}, start: () => ({}) };`;
 
 interface Project extends CommandLine {
-  /** Returns the codes of the faults of a start with this source under `plugins:`. */
   codes(source: string): Promise<string[]>;
   imported(): number;
 }

@@ -22,7 +22,6 @@ const model = (id: string): ModelOverride => ({
 });
 const by = { actor: "test", requestId: "req-1" };
 
-/** Returns the reason why a caller is anonymous, or its kind. */
 async function reason({ accounts }: ContractGateway, text: string): Promise<string> {
   const caller = await accounts.identify(`Bearer ${text}`);
   return "reason" in caller && caller.reason !== undefined ? caller.reason : caller.kind;

@@ -43,10 +43,8 @@ export interface CommandOutput {
 }
 
 export interface WantedGateways {
-  /** URL to which charges are delivered. */
   readonly sinkUrl?: string;
   readonly at?: number;
-  /** Further routes and sections of pipeline.yaml. */
   readonly more?: string;
 }
 
@@ -84,7 +82,6 @@ routes:
     to: discovery
 `;
 
-/** The differences between the stores. */
 interface StoreOfGateways {
   readonly names: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -204,7 +201,6 @@ export function upgradeDatabase(url: string): Promise<void> {
   return upgrade(url, createSeal(secret));
 }
 
-/** Returns a function that opens two gateways. `port`: as for `postgresStore`. */
 export function postgresGateways(port: () => number | undefined): OpenGateways {
   return async (t, wanted) => {
     const url = await createDatabase(t);

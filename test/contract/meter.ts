@@ -165,7 +165,6 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       circular.push(circular);
       const wrong = [null, "Planner", { name: 1n }, { name: "Planner", capabilities: circular }];
       for (const agent of wrong) {
-        // A plugin may set anything.
         const described = { ...about, agent: agent as unknown as Agent };
         const taken = await one.reserve(principalOf(), 1, described);
         assert.equal(taken.kind, "reserved");

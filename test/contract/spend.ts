@@ -33,7 +33,6 @@ async function spend({ other }: StoreGateways, query: Partial<SpendQuery>): Prom
 const used = ({ groups }: Spend): unknown[] =>
   groups.map((group) => [group.name, group.usedMilliCu]);
 
-/** Makes charges of two workspaces on four days in three months. */
 async function chargeOverMonths(gateways: StoreGateways): Promise<readonly [KnownKey, KnownKey]> {
   const [acme, beta] = [
     await createKey(gateways, "enterprise"),

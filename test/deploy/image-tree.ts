@@ -66,7 +66,6 @@ export function inImage(
 
 export interface ImageTree extends Disposable {
   readonly folder: string;
-  /** The folder of the host that is /app in the image. */
   readonly app: string;
 }
 

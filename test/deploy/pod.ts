@@ -10,7 +10,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { podOf, workloadOf, type Container, type Manifest, type Pod } from "./chart/render.ts";
 import { imageSettings, inImage, type ImageOptions, type ImageTree } from "./image-tree.ts";
 
-/** The contents of the Secrets of the namespace, by their names. */
 export type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 export interface Ended {
@@ -100,7 +99,6 @@ export class PodOnHost {
     return { code, out };
   }
 
-  /** Runs the init containers, starts the gateway, and waits for its probes. */
   async startGateway(): Promise<RunningPod> {
     const [container = assert.fail()] = this.spec.containers;
     for (const each of this.spec.initContainers ?? []) {

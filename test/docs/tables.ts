@@ -44,7 +44,6 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
   ]);
 }
 
-/** Returns the lines of a page's table, from its marker on; undefined if there is no such marker. */
 export function findTable(page: string, name: string): { at: number; lines: string[] } | undefined {
   const lines = page.split("\n");
   const marker = lines.indexOf(`<!-- table: ${name} -->`);

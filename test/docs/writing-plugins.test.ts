@@ -20,7 +20,6 @@ const files = [...page.matchAll(/^`([\w.-]+)`:\n\n```\w+\n([^]*?)^```$/gm)].map(
   ([, name = "", text = ""]) => ({ name, text }),
 );
 
-/** The folder after the page's first commands, with the page's files. */
 function project(t: TestContext): string {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');

@@ -32,7 +32,6 @@ export interface Attacked {
   readonly adminUrl: string;
   /** One key of each of two workspaces with the plan Enterprise. They may do everything but administer the platform. */
   readonly keys: readonly [string, string];
-  /** Opens a connection, which ends with the test. */
   open(t: TestContext): Socket;
   post(path: string, body: object): Promise<{ readonly status: number; readonly text: string }>;
   /** The gateway must still run, within its memory limit and without a long turn since the last call. */

@@ -65,7 +65,6 @@ function balance(account: { toJSON(): unknown }): string {
   return BigInt(data.free).toString();
 }
 
-/** The gateway's answer to a method that is not whitelisted. */
 const notAllowed = (id: number): unknown => ({
   jsonrpc: "2.0",
   id,

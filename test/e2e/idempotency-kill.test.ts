@@ -123,7 +123,6 @@ function endLease(shop: Shop, key: string): void {
   assert.equal(ended.changes, 1);
 }
 
-/** Kills the gateway at each point, and passes the answers to the repeated requests to `check`. */
 async function killAt(
   shop: Shop,
   all: readonly Point[],

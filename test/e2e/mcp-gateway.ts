@@ -63,7 +63,6 @@ export interface McpRequest {
   readonly body?: unknown;
 }
 
-/** Sends one request with the gateway's own key. */
 export function ask(
   gateway: Pick<TestGateway, "url" | "key">,
   wanted: McpRequest,

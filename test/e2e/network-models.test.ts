@@ -63,7 +63,6 @@ async function models({ url, key }: TestGateway): Promise<Listed["data"]> {
   return ((await response.json()) as Listed).data;
 }
 
-/** Returns a check by the schema of the OpenAPI document. */
 async function documentedBody({ url }: TestGateway): Promise<(body: unknown) => boolean> {
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as object;
   const $ref = `document#/paths/~1admin~1{network}~1models/put/requestBody/content/application~1json/schema`;

@@ -120,7 +120,6 @@ const malformed = [-32700, -32600];
 /** The codes for an unknown method and for invalid params, which are documented per tool. */
 const wrong = [...malformed, -32601, -32602];
 
-/** Codes for a generated call, whose tool or members do not exist. */
 const wrongCalls = ["GATEWAY_TOOL_NOT_FOUND", "GATEWAY_INVALID_PARAMS", "GATEWAY_SCHEMA_VIOLATION"];
 
 test("the node proxy accepts exactly the documented requests", async () => {

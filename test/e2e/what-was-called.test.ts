@@ -78,7 +78,6 @@ interface Seen {
   readonly text: string;
   readonly line: Line;
   readonly explanation: Explanation;
-  /** The row of the Live view. */
   readonly row: { readonly code?: string; readonly calls?: Line["calls"] };
 }
 

@@ -14,9 +14,7 @@ export interface ForwardingGateway extends AsyncDisposable {
   readonly served: Served;
   readonly port: number;
   readonly pools: UpstreamPools;
-  /** How exchanges ended, in the order in which they were settled. */
   readonly outcomes: readonly Outcome[];
-  /** Resolves when `count` exchanges have been settled. */
   settled(count: number): Promise<void>;
 }
 
@@ -150,7 +148,6 @@ export interface RawClient extends Disposable {
   send(text: string): void;
   /** Resolves when `text` has been received; rejects when the connection ends without it. */
   until(text: string): Promise<string>;
-  /** Resolves with everything received when the connection has closed. */
   closed(): Promise<string>;
 }
 

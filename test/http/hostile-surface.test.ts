@@ -90,7 +90,6 @@ function fillsUp(onDrain: () => void): {
   };
 }
 
-/** Streams one byte, then waits for the client to leave. */
 const waits = (prepare: (x: Exchange) => void): SurfaceHooks => ({
   async answer(x) {
     prepare(x);

@@ -16,7 +16,6 @@ interface Bench extends AsyncDisposable {
 interface Peer {
   readonly client: WebSocket;
   readonly connection: Connection;
-  /** Resolves with the close code. */
   readonly closed: Promise<number>;
   /** Sends a ping and waits for its pong, so that everything sent before has been read. */
   readonly ping: () => Promise<void>;

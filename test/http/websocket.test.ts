@@ -337,7 +337,6 @@ it("an open connection keeps its generation through a reload", async () => {
   client.close();
 });
 
-/** Returns what the server sends until it closes the connection, for a handshake with these fields. */
 async function handshake({ port }: Served, fields: readonly string[]): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   const lines = [

@@ -31,7 +31,6 @@ function stubborn(released: Promise<undefined>): typeof silent {
   return { ...silent, answer: () => released };
 }
 
-/** Drops the body, and then waits. */
 const dropping = {
   ...silent,
   answer(x: Exchange): Promise<undefined> {

@@ -16,7 +16,6 @@ import { sharedInRun } from "../run-share.ts";
 const root = join(import.meta.dirname, "../..");
 
 export interface InstalledPackage extends Disposable {
-  /** The user's folder, with node_modules. */
   readonly app: string;
   /** Path of the command `sluice` in that folder. */
   readonly main: string;

@@ -52,7 +52,6 @@ export interface Served extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly listener: Listener;
-  /** Error lines that the core logged, for example for a bug of a plugin. */
   readonly errors: string[];
   readonly warnings: string[];
   readonly generation: Generation;

@@ -10,7 +10,6 @@ import { unprivileged, type PostgresPrograms } from "./programs.ts";
 import { runSql } from "./servers.ts";
 
 export interface PostgresPair extends AsyncDisposable {
-  /** URL of the primary through the proxy. */
   readonly url: string;
   readonly proxy: FaultProxy;
   /** The proxy through which the standby receives the log. Commits that it loses are missing after `failOver`. */

@@ -1,4 +1,3 @@
-/** A database server as a child process on a free port of the loopback address. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";

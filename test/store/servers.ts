@@ -11,7 +11,6 @@ import { sharedInRun } from "../run-share.ts";
 import { serverFolder, systemProgram } from "./programs.ts";
 import { endServer, freePort, startServer } from "./server-process.ts";
 
-/** URL of a server that the tests use instead of starting one. */
 const givenServer = process.env["SLUICE_TEST_DATABASE_URL"] ?? "";
 
 function sharedServer(): Promise<string> | string {

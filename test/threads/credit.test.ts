@@ -37,7 +37,6 @@ routes:
   return gateway;
 }
 
-/** Sends requests on a connection of its own, one after the other. Resolves with their statuses. */
 async function ask(url: string, key: string, count: number): Promise<number[]> {
   const statuses: number[] = [];
   await askWith(url, key, ({ status }) => {

@@ -39,7 +39,6 @@ routes:
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: paid }], to: chat }
   - { path: /v1/ledger/rpc, websocket: true, run: [{ use: paid }], to: { ledger-ws: { upstream: ledger } } }
 `;
-/** Adds the index of the thread to every answer. */
 const step = `export default {
   kind: "step", name: "thread", description: "x",
   start: (_, { threads }) => ({ responseHeaders: (_, head) => head.set("x-thread", String(threads?.index)) }),

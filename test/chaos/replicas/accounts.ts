@@ -12,7 +12,6 @@ export interface ClientKey {
 }
 
 export interface Accounts extends AsyncDisposable {
-  /** A key without limits. */
   readonly rich: ClientKey;
   /** A key with the request rate `rateLimit`. */
   readonly slow: ClientKey;

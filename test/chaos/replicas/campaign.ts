@@ -30,7 +30,6 @@ export interface CampaignResult {
   readonly violations: Violations;
   /** Replicas that ended by themselves, did not serve again, did not stop, or did not give back their credit. */
   readonly crashes: readonly string[];
-  /** Number of lines that replicas logged at level error, by message. */
   readonly errors: Readonly<Record<string, number>>;
   /** Valid confirmation tokens that a replica refused, because its clock was wrong. */
   readonly refusedTokens: number;

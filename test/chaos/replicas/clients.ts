@@ -34,7 +34,6 @@ export interface Spending {
   refusals: number;
 }
 
-/** After this number of refusals, the next key is spent. */
 const maxRefusals = 20;
 
 interface Client extends ClientContext {
@@ -192,7 +191,6 @@ async function transfer(client: Client): Promise<void> {
   await confirm();
 }
 
-/** Sends requests of one key faster than its rate. */
 async function ping(client: Client): Promise<void> {
   const key = client.accounts.slow;
   await client.sender.send({ slot: anySlot(client), key, path: "/ping", maxMilliCu: 0 });

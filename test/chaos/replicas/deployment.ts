@@ -29,7 +29,6 @@ export interface CampaignPrograms {
 export interface Slot {
   /** The proxy between the replica and PostgreSQL, or PgBouncer. */
   readonly proxy: FaultProxy;
-  /** Name of the last start. */
   name: string;
   /** URL of the last start, which may have ended. */
   url: string;
@@ -40,9 +39,7 @@ export interface Deployment extends AsyncDisposable {
   readonly postgres: PostgresPair;
   readonly redis: RedisServer;
   readonly slots: readonly Slot[];
-  /** Number of transfers by recipient. */
   readonly transfers: ReadonlyMap<string, number>;
-  /** Returns the ids of the calls that the node has received. */
   readonly worked: () => readonly string[];
   readonly redisOutages: RedisOutages;
   readonly crashes: string[];

@@ -35,7 +35,6 @@ export class RedisOutages {
     if (line.includes("Redis is reachable")) this.end(replica, at);
   }
 
-  /** Called when the outage or the replica has ended. */
   end(replica: string, at: number): void {
     const from = this.#running.get(replica);
     if (from !== undefined) this.#ended.push({ from, to: at });

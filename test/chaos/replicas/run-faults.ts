@@ -5,8 +5,8 @@ import type { Fault, FaultKind, PlannedFault } from "./schedule.ts";
 import { now } from "./send.ts";
 
 /**
- * Time in which a replica that was fenced registers again and charges again. Its first attempt is held, too, and fails after
- * two seconds, so that the batch arrives after both.
+ * A fenced replica registers and charges again in this time. Its first attempt is held, too, and fails after two
+ * seconds, so that the batch arrives after both.
  */
 const registrationMs = 4_000;
 

@@ -19,7 +19,6 @@ export interface Sending {
   readonly headers?: Readonly<Record<string, string>>;
   /** The most that the call may reserve. 0 for calls that are free. */
   readonly maxMilliCu: number;
-  /** The client leaves after this time. */
   readonly timeoutMs?: number;
 }
 

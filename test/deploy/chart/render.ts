@@ -98,7 +98,6 @@ export function render(values: object): Manifest[] {
   });
 }
 
-/** Returns what Helm prints after an installation. */
 export function renderNotes(values: object): string {
   const { status, stdout, stderr } = run(values, ["NOTES.txt"]);
   assert.equal(status, 0, stderr);

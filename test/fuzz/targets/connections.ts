@@ -112,7 +112,6 @@ function pieces(bytes: Buffer, cuts: readonly number[]): readonly Buffer[] {
   return places.map((from, at) => bytes.subarray(from, places[at + 1] ?? bytes.length));
 }
 
-/** Sends the pieces, then ends the client's side, and reads until the connection ends. */
 async function answers(port: number, socket: Socket, sent: readonly Buffer[]): Promise<string[]> {
   socket.setNoDelay(true);
   const closed = readUntil(socket, () => false);

@@ -1,4 +1,3 @@
-/** A listener with TLS for tests of HTTP/2, and a client. */
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import {

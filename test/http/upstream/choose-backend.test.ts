@@ -14,7 +14,6 @@ function withRequests(...inFlight: readonly number[]): Named[] {
   return inFlight.map((requests, n) => ({ id: `b${n}`, inFlight: requests, isEjected: false }));
 }
 
-/** Returns these numbers in order, and then starts over. */
 function drawing(...numbers: readonly number[]): () => number {
   let drawn = 0;
   return () => numbers[drawn++ % numbers.length] ?? 0;

@@ -18,7 +18,6 @@ async function start() {
 
 const surface = { answer: () => ({ status: 200, body: "hello" }) };
 const parts = ["store", "seal", "claims"] as const;
-/** The host of a plugin that lists nothing, and of one that lists something of each kind. */
 let plain: Host;
 let permitted: Host;
 

@@ -19,7 +19,6 @@ const sections = {
 
 type Sections = Readonly<Record<string, unknown>>;
 
-/** Returns the sections whose digests change with these changes of the sections. */
 async function changed(more: Sections, environment: "dev" | "prod" = "dev"): Promise<string[]> {
   const none = { routes: [], unmatched: [] };
   const before = await sharedSettings({ environment: "dev", sections, ...none });

@@ -75,7 +75,6 @@ async function start(
   return Object.assign(gateway, { clock });
 }
 
-/** Waits for a condition without moving the clock of the gateway. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -110,7 +110,6 @@ export function finalityProof(
 export class TestChain {
   readonly blocks: TestBlock[];
   readonly sets: TestSet[];
-  /** Number of the finalized head. */
   finalized = 0;
 
   constructor(set: readonly TestVoter[]) {

@@ -158,7 +158,6 @@ test("a backup of a newer release is refused, and nothing changes", async (t) =>
   assert.equal(count(folders.dataDir, "second.db"), 5);
 });
 
-/** Unpacks the backup, lets `change` change the files, and packs them again. */
 async function tamper(
   { folder, file }: Folders,
   change: (unpacked: string) => void,

@@ -7,7 +7,6 @@ import { createSeal } from "../../../src/store/seal.ts";
 
 export interface TestRedis {
   readonly redis: RedisConnection;
-  /** The lines that were logged: message and fields. */
   readonly lines: string[];
   readonly up: () => number | undefined;
 }

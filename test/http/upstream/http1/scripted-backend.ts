@@ -21,7 +21,6 @@ export interface Opened {
   /** Resolves to the socket of the next request that arrives, in order of arrival. */
   readonly request: () => Promise<Socket>;
   readonly connections: () => number;
-  /** Returns what the backend has received on a connection, in latin1. */
   readonly received: (socket: Socket) => string;
   readonly until: (socket: Socket, text: string) => Promise<string>;
 }

@@ -46,15 +46,12 @@ export interface AccountsFixture {
   /** A connection to the tables, for what no store does. */
   readonly db: DatabaseSync;
   readonly clock: ManualClock;
-  /** Resolves when no statement is under way. */
   readonly idle: () => Promise<void>;
   readonly by: () => ChangeAuthor;
   /** A workspace on the developer plan. */
   readonly workspace: Workspace;
   readonly issue: (wanted?: Partial<NewKey>) => Promise<IssuedKey>;
-  /** Starts the service; it is closed when the test ends. */
   readonly open: (options?: Partial<AccountsOptions>) => Promise<AccountsService>;
-  /** Lines that the service logged: level and message. */
   readonly lines: readonly string[];
 }
 
@@ -105,14 +102,12 @@ export async function accountsFixture(t: TestContext): Promise<AccountsFixture> 
   };
 }
 
-/** Returns the principal of a key. Fails the test if the caller is anonymous. */
 export async function known(caller: Awaitable<Caller>): Promise<KeyPrincipal> {
   const principal = await caller;
   if (principal.kind === "key") return principal;
   throw new Error("reason" in principal ? `refused: ${principal.reason}` : principal.kind);
 }
 
-/** Returns the reason why the caller is anonymous. Fails the test if there is a key. */
 export async function refusal(caller: Awaitable<Caller>): Promise<string> {
   const principal = await caller;
   if (principal.kind === "anonymous") return principal.reason;

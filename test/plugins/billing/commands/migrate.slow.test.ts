@@ -41,7 +41,6 @@ interface Setup {
   readonly key: string;
 }
 
-/** A data folder with rows in every table, and a database with empty tables. */
 async function setUp(t: TestContext): Promise<Setup> {
   const embedded = commandLine(t);
   const url = await createDatabase(t);

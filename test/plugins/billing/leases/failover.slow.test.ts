@@ -33,7 +33,6 @@ function start(pair: PostgresPair): Promise<TestGateway> {
   });
 }
 
-/** Returns the number of times at which a gateway noticed that PostgreSQL had lost commits. */
 async function wentBack({ adminUrl }: TestGateway): Promise<number> {
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
   return Number(/^sluice_store_went_back_total (\d+)$/m.exec(metrics)?.[1] ?? 0);

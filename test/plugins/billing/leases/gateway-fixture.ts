@@ -55,7 +55,6 @@ export async function spend(
   return statuses;
 }
 
-/** Returns the number of charges, their sum in milli-CU and the number of charged requests. */
 export async function charged(url: string): Promise<Record<string, unknown> | undefined> {
   const [row] = await runSql(
     url,

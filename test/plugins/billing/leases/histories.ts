@@ -18,7 +18,6 @@ const record = <Name extends string, Fields extends object>(
 
 const weighted = <T>(weight: number, arbitrary: fc.Arbitrary<T>) => ({ weight, arbitrary });
 
-/** Steps of a world in which nothing fails. */
 const ordinary = [
   weighted(20, record("reserve", fc.record({ place, key, cost }))),
   weighted(16, record("settle", fc.record({ place, which, shares }))),

@@ -117,7 +117,6 @@ export const mutants: Readonly<Record<string, Parts>> = {
     ...correctParts,
     ledger: (now) => new WaitingCountsAsUse(now),
   },
-  // A batch whose reply is missing is posted again under new numbers.
   "posted twice after a lost reply": await withReplica({
     file: "post-lane.ts",
     from: "if (this.#sent !== undefined) this.#again.unshift(this.#sent);",

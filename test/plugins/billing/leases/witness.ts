@@ -31,7 +31,6 @@ export interface Opened {
   readonly reservation: LeasedReservation;
   readonly process: Process;
   readonly startedAt: number;
-  /** Ids of its charges after it was settled. */
   ids: readonly string[];
   /** True if the credit that may have been in use exceeded a limit at some instant while it waited. */
   couldBeRefused: boolean;

@@ -24,7 +24,6 @@ import { damage } from "../../../store/damage.ts";
 import { embeddedFolder } from "../../../fixtures/billing/fixtures.ts";
 import { meterFixture, type MeterFixture } from "./fixture.ts";
 
-/** Returns a fixture whose folder has the journal that an earlier release has left after a crash. */
 function earlierFolder(t: TestContext): MeterFixture {
   const fixture = meterFixture(t);
   openDatabase(join(fixture.dataDir, "folder.db"), []).close();

@@ -22,7 +22,6 @@ const bytesIn = (frame: Json, member: string): Bytes =>
 const changed = (member: "core" | "sig", change: (bytes: Bytes) => Bytes): Script => ({
   attestation: (frame) => ({ ...frame, [member]: toBase64Url(change(bytesIn(frame, member))) }),
 });
-/** Changes hello on its way to the enclave. */
 const hello = (members: object): Script => ({
   hello: (bytes) =>
     bytesOf(JSON.stringify({ ...(JSON.parse(textOf(bytes)) as object), ...members })),

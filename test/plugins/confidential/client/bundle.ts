@@ -7,7 +7,6 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 export interface Bundle {
   /** An ES module that exports what `contents` exports: by default all of the client. */
   readonly script: string;
-  /** Paths of all bundled files, relative to the project's root. */
   readonly files: readonly string[];
 }
 

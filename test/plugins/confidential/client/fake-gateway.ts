@@ -72,11 +72,9 @@ export const usedCUMilli = 66;
 export type Json = Record<string, unknown>;
 export type Outgoing = Bytes | string;
 
-/** The points at which the gateway or the enclave deviates from the protocol. */
 export interface Script {
   /** The subprotocol that the server selects. Default: `clientSubprotocol`. */
   readonly protocol?: string;
-  /** Status with which the upgrade is refused. */
   readonly status?: number;
   readonly retryAfter?: string;
   readonly holdsUpgrade?: boolean;
@@ -125,7 +123,6 @@ export interface FakeGateway {
   readonly prompts: Json[];
   /** The messages from clients, which are masked on the wire. */
   readonly received: Bytes[];
-  /** Number of binary frames from clients. */
   frames: number;
   cancels: number;
   readonly closes: number[];

@@ -73,12 +73,11 @@ export interface EnclaveWorker extends AsyncDisposable {
   /** `ws://127.0.0.1:PORT/cstream/1`. */
   readonly url: string;
   readonly root: string;
-  /** The value in the status document. */
   coefficient: number;
   /** The price in the status document, in nano native tokens per token, or the prices of classes of tokens. */
   price: unknown;
   script: Script;
-  /** Number of sessions that have been opened, including those for checks. */
+  /** One per session that was opened, including those for checks. */
   readonly hellos: readonly Hello[];
   readonly requests: readonly Readonly<Record<string, unknown>>[];
   /** Text frames after hello. */

@@ -54,7 +54,6 @@ function listener(over: Partial<LinkListener>): LinkListener {
   return { onText() {}, onBinary() {}, onDrain() {}, onEnd() {}, ...over };
 }
 
-/** A frame that begins with its number. */
 function numbered(number: number): Buffer {
   const frame = Buffer.alloc(frameBytes);
   frame.writeUInt32BE(number);

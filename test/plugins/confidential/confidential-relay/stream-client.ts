@@ -87,7 +87,6 @@ export interface OpenStream extends Wire {
   readonly attestationJson: Readonly<Record<string, unknown>>;
   readonly attested: Attested;
   readonly channel: Channel;
-  /** Sends a request in one frame. */
   ask(request?: object): void;
   answer(): Promise<StreamAnswer>;
 }

@@ -88,7 +88,6 @@ describe("a session through the gateway", () => {
     await until(() => sessionLines().length > earlier);
   });
 
-  /** The complete lines of the access log about sessions. */
   function sessionLines(): Line[] {
     const lines = readFileSync(join(stream.gateway.folder, "access.log"), "utf8").split("\n");
     return lines

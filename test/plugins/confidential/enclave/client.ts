@@ -57,7 +57,6 @@ export interface TestClient {
   /** Returns the frames of a request; `params` is JSON, or bytes that are sent unchanged. */
   request(rid: number, params: object | Uint8Array): readonly Uint8Array[];
   ask(params: object | Uint8Array): Promise<Answered>;
-  /** Reads further events up to the report of `rid`. */
   answer(rid: number): Promise<Answered>;
   chunk(): Promise<Readonly<Record<string, unknown>>>;
 }
@@ -197,7 +196,6 @@ async function textFrame<Kind extends "attestation" | "report">(
   return frame as Extract<AttestationFrame | ReportFrame, { kind: Kind }>;
 }
 
-/** Resolves to the end of a session. Skips earlier events. */
 export async function ending(wire: Wire): Promise<{ code: number; error: string | undefined }> {
   for (;;) {
     const event = await wire.next();

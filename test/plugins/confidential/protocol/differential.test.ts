@@ -64,7 +64,6 @@ const sessions = fc.record({
   exchanges,
 });
 
-/** The result of one request at our end, with the other implementation at the other end. */
 class NobleEnd {
   readonly request: Uint8Array[] = [];
   readonly response: Uint8Array[] = [];

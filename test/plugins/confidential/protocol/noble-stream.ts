@@ -174,7 +174,6 @@ export function nobleOpen(
   };
 }
 
-/** Returns the digest of the frames of one direction of one request in hex. */
 export function nobleDigest(direction: "c2s" | "s2c", frames: readonly Uint8Array[]): string {
   return nobleHex(hashed(labelled(`cstream/1 ${direction} stream`), ...frames.map(lp)));
 }

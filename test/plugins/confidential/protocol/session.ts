@@ -95,7 +95,6 @@ export async function shake(
 export interface TestSession {
   readonly attested: Attested;
   readonly answer: HandshakeAnswer;
-  /** Creates both ends again in their initial state, with the same keys. */
   ends(): { readonly client: Channel; readonly enclave: Channel };
 }
 

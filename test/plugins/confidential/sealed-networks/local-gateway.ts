@@ -99,7 +99,6 @@ interface Recorder {
   readonly cut: () => void;
 }
 
-/** Starts a proxy on loopback that keeps the bytes that clients send. */
 async function startRecorder(t: TestContext, port: number): Promise<Recorder> {
   const sent: Buffer[] = [];
   const sockets = new Set<{ destroy(): void }>();

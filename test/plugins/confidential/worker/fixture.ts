@@ -26,7 +26,6 @@ export interface TestWorker extends RunningWorker {
   readonly lines: readonly string[];
 }
 
-/** Starts a worker for the demo model, or for the model server `upstream`. */
 export async function startTestWorker(
   t: Pick<TestContext, "after">,
   over: Partial<WorkerOptions> = {},

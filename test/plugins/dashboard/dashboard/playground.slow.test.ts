@@ -73,7 +73,6 @@ test("a call is forwarded with the key of its user, and its answer is plain text
   assert.equal(answer.headers.get("x-playground-status"), "200");
   assert.ok(Number(answer.headers.get("x-playground-cost-milli-cu")) > 0);
   assert.match(await answer.text(), /isSyncing/);
-  // The explanation has the same id.
   const id = answer.headers.get("x-request-id") ?? "";
   const explained = await ask(gateway, `explain?id=${id}`, { cookie });
   assert.equal(explained.body.exchanges[0].route, "/v1/ledger/rpc");

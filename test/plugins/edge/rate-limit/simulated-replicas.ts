@@ -8,7 +8,6 @@ import type { Redis } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { startRedis } from "../../../store/redis-server.ts";
 
-/** An answer of Redis that has not arrived yet. */
 export interface Reply {
   arrive(): void;
   /** Loses the answer: the replica sees a time-out. */

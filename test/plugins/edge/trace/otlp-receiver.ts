@@ -37,7 +37,6 @@ export interface Receiver extends AsyncDisposable {
   /** Number of posts that have arrived, including refused ones. */
   readonly posts: number;
   answerWith(status: number): void;
-  /** Answers the next posts when the promise has resolved. */
   hold(until: Promise<void>): void;
   /** Resolves when this number of posts has been answered. */
   posted(count: number): Promise<void>;

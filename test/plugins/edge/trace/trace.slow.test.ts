@@ -58,7 +58,6 @@ interface Scene {
   readonly receiver: Receiver;
 }
 
-/** Runs `act` on a gateway that traces, stops it, and returns what the collector has received. */
 async function traced(
   t: TestContext,
   upstream: Upstream | number,

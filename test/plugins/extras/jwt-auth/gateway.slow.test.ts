@@ -94,7 +94,6 @@ function token(changes: object = {}): Promise<string> {
     .sign(privateKey);
 }
 
-/** Sends a request with a token, or another value of `Authorization`. */
 function send(path: string, authorization: string | undefined, body?: object): Promise<Response> {
   return fetch(gateway.url + path.replace("{id}", gateway.workspaceId), {
     method: body === undefined ? "GET" : "POST",

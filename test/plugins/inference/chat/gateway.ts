@@ -36,7 +36,6 @@ export interface ChatOptions {
   readonly threads?: number;
   readonly isTraced?: boolean;
   readonly env?: Readonly<Record<string, string>>;
-  /** Answers of the worker when no script is waiting. */
   readonly otherwise?: Script;
 }
 

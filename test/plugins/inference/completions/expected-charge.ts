@@ -1,6 +1,4 @@
-/**
- * Computes an answer's cost from its request and bytes (docs/inference.md, "Charging"), without code of the gateway.
- */
+/** Computes an answer's cost from its request and bytes (docs/inference.md, "Charging"), without gateway code. */
 import { dataOf } from "../networks/chat-events.ts";
 import type { ChatReceived } from "../networks/scripted-worker.ts";
 
@@ -67,9 +65,7 @@ export function expectedCharge(sent: Sent): ExpectedCharge | undefined {
   return sent.received.body["stream"] === true ? chargeOfStream(sent) : chargeOfDocument(sent);
 }
 
-/**
- * Returns the milli-CU that a request reserves: a token per byte of the prompt, plus its limit, at the dearer prices.
- */
+/** Returns the milli-CU that a request reserves: a token per byte of prompt, plus its limit, at the dearer prices. */
 function reservedMilli({ body }: ChatReceived, prices: Prices): number {
   const messages = messagesOf(body);
   const roles = messages.map(({ role }) => byteLength(String(role)) + 32);

@@ -84,7 +84,6 @@ const done = eventOf(chunkOf({}, { finishReason: "stop" })) + eventOf("[DONE]");
 const failure = eventOf({ error: { message: workerSecret } });
 const first = { id: "call_1", name: "f" };
 
-/** Sends pieces until the gateway stops reading. */
 function endless(pieceAt: (at: number) => string): Script {
   return async (exchange) => {
     exchange.begin();

@@ -242,9 +242,7 @@ class Ended {
     this.#seenMilli += seen ?? 0;
   }
 
-  /**
-   * Asserts that each exchange has one row with its charge, and that the sums are equal. Returns the milli-CU per key.
-   */
+  /** Asserts that each exchange has one row with its charge, and that the sums agree. Returns the milli-CU per key. */
   async compare(rows: AsyncIterable<UsageJson>): Promise<Map<string, number>> {
     const milliOfKeys = new Map<string, number>();
     for await (const row of rows) {

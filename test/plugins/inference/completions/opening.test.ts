@@ -16,7 +16,6 @@ const produced = { ...resultOf({ promptTokens: 1, completionTokens: 1 }), costMi
 
 interface Scene {
   readonly x: Exchange;
-  /** The events of worker, client and charge, in order. */
   readonly events: readonly string[];
   readonly answer: Promise<Reply | undefined>;
   readonly says: () => void;

@@ -1,6 +1,4 @@
-/**
- * Random answers as streams of chat completions: planned first, then cut into deltas, so nothing here reads a stream.
- */
+/** Random answers as streams of chat completions, planned and then cut into deltas, so nothing here reads a stream. */
 import assert from "node:assert/strict";
 import type { InferenceResult } from "sluice-gateway/services";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";
@@ -230,7 +228,6 @@ export function readPieces(
   return { text, reader };
 }
 
-/** Gives the stream up to eleven choices of any shape, and returns what it makes of them. */
 export function readJunk(stream: ChoiceReader, random: Random): string {
   let text = "";
   for (let at = random.int(12); at > 0; at--) {

@@ -10,7 +10,6 @@ const json = { "content-type": "application/json" };
 /** Numbers, spaces and escapes as no serializer would write them. */
 const data = '[ {"object":"embedding" ,"index":0, "embedding":[1.50,-2e-3 ,0.10],"x":"\\u00e4"}]';
 
-/** Answers with `data` and a report of 5 tokens. */
 function embedding({ usage = '{"prompt_tokens":5,"total_tokens":5}', list = data } = {}): Script {
   const report = usage === "none" ? "" : `,"usage":${usage}`;
   const text = `{"id":"w-1","object":"list","model":"worker-name","data":${list}${report}}`;

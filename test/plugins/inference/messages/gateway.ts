@@ -19,7 +19,6 @@ export const networks = [
 export const everything = "passes: [tools, sampling, format, images, reasoning]";
 
 export interface MessagesGateway extends ChatGateway {
-  /** Sends a request with one short message. The given members are added or replace others. */
   create(members?: object, options?: RequestOptions): Promise<Answer>;
   events(members?: object, options?: RequestOptions): Promise<MessagesEvent[]>;
   // oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`

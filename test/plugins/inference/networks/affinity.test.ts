@@ -70,9 +70,7 @@ describe("a session", () => {
   });
 });
 
-/**
- * 600 sessions of ten turns, each of which repeats the prompt so far. Workers remember the sessions that they served.
- */
+/** 600 sessions of ten turns, each of which repeats the prompt so far. Workers remember the sessions they served. */
 function simulate(choose: (key: string, all: FakeWorker[]) => FakeWorker | undefined): {
   readonly cachedShare: number;
   readonly spread: number;

@@ -53,7 +53,6 @@ const text = fc.oneof(
   fc.constantFrom("null", "7", '"a"}', '"a"},"x":{"y":1', '"'),
 );
 
-/** Chunks of which most have the same shape. */
 const chunk = fc.oneof(
   { weight: 4, arbitrary: text.map((one) => chunkOf(one)) },
   text.map((one) => chunkOf(one, ',"finish_reason":null')),

@@ -52,7 +52,6 @@ export function wholeMessage(said: Any, finishReason = "stop", usage: Any = usag
   };
 }
 
-/** Answers "Hello world" in the form and the API that the worker is asked for. */
 export const hello: Script = (exchange) =>
   exchange.body["stream"] === true
     ? streamedDeltas([{ content: "Hello" }, { content: " world" }])(exchange)

@@ -45,7 +45,6 @@ export interface Worker extends AsyncDisposable {
   readonly inFlight: number;
   /** Number of connections that have carried chat requests. */
   readonly connections: number;
-  /** Paths of every GET, in order. */
   readonly reads: readonly string[];
   /** Answers to GET requests by path. Text is sent unchanged, a number is a status without a body, all else is JSON. */
   readonly documents: Map<string, unknown>;

@@ -145,7 +145,6 @@ function cutIn(
   return pieces === "byte" ? bytesOf(bytes) : [bytes];
 }
 
-/** Writes one piece after the other and waits until the kernel has each. Stops when the client has left. */
 async function pushAll(exchange: Exchange, pieces: readonly (string | Buffer)[]): Promise<void> {
   for (const piece of pieces) {
     if ((await exchange.push(piece)) === "left") return;

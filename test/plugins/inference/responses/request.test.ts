@@ -5,7 +5,6 @@ import { assertEvents } from "./check-stream.ts";
 import { model, startResponses, type ResponsesGateway } from "./gateway.ts";
 
 let gateway: ResponsesGateway;
-/** A network that passes on nothing but texts. */
 let plain: ResponsesGateway;
 before(async () => {
   gateway = await startResponses();

@@ -366,7 +366,6 @@ describe("a gateway that stops", () => {
   });
 });
 
-/** The subprotocols that a page with this ticket offers. */
 const protocolsWith = (ticket: string): readonly string[] => [
   "ledger.v1",
   `ledger.auth.${Buffer.from(ticket).toString("base64url")}`,

@@ -4,7 +4,6 @@ import { connectWs, type WsClient } from "./ws-client.ts";
 
 interface Received {
   readonly follow: string;
-  /** The event as JSON text. */
   readonly text: string;
 }
 
@@ -51,7 +50,6 @@ export class FollowClient {
     return answer.operationId;
   }
 
-  /** Returns the result of a method of `chainHead_v1` as JSON text. */
   async ask(method: string, params: object): Promise<string> {
     const answer = await this.call(method, params);
     const found = /"result":(.*)\}$/s.exec(answer)?.[1];

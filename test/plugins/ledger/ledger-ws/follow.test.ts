@@ -38,7 +38,6 @@ async function connect(
   return client;
 }
 
-/** The node that has the follow. */
 const current = (): FollowNode => (first.follows.size > 0 ? first : second);
 
 const heightOf = (hash: string): number => Number.parseInt(hash.slice(4), 16);

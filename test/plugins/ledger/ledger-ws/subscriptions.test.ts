@@ -45,7 +45,6 @@ function advance(to: number): void {
 
 const open = (method: string): number => first.open(method) + second.open(method);
 
-/** The node to which the subscriptions are open. */
 const current = (): ChainNode => (first.subscribers.size > 0 ? first : second);
 
 /** Makes the gateway move to the other node, and waits until it has these subscriptions. */

@@ -145,7 +145,6 @@ class History implements AsyncDisposable {
     node.finalize(Math.min(to, node.best, Math.min(...seen) + maxLag));
   }
 
-  /** Advances the clock until the condition holds for all clients, except for those that are over. */
   async #until(holds: (client: Client) => boolean): Promise<void> {
     const isWaiting = (client: Client): boolean => !client.isOver && !holds(client);
     for (let passed = 0; passed < maxWaitSeconds; passed++) {
@@ -156,7 +155,6 @@ class History implements AsyncDisposable {
       this.faults.push(`${name} waits for ever after ${last ?? "nothing"}`);
   }
 
-  /** Advances the clock second by second. The nodes answer in between. */
   async #wait(seconds: number): Promise<void> {
     for (let passed = 0; passed < seconds; passed++) {
       this.#started.clock.advance(1000);

@@ -1,4 +1,3 @@
-/** 32 bytes in hexadecimal that differ in the last one. */
 export const hash = (n: number): string => `0x${n.toString(16).padStart(64, "0")}`;
 
 export const request = (method: string, params?: string, id = "1"): string =>

@@ -21,7 +21,6 @@ export interface TestPool extends PostgresPool {
   idle(): Promise<void>;
 }
 
-/** A clock of the database that tests set. */
 export const testClock = `
 CREATE TABLE sluice.test_clock (now bigint);
 INSERT INTO sluice.test_clock VALUES (0);

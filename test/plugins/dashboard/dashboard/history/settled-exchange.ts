@@ -2,7 +2,6 @@ import type { SettledExchange } from "../../../../../src/plugin.ts";
 
 export const noon = Date.UTC(2026, 10, 21, 12);
 
-/** An exchange that arrived at noon. */
 export function settledExchange(more: Partial<SettledExchange> = {}): SettledExchange {
   return {
     arrivedAt: noon,

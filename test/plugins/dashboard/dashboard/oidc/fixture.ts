@@ -83,7 +83,6 @@ export function open(url: URL, cookie: string | undefined): Promise<Returned> {
   return promise;
 }
 
-/** Runs a whole sign-in. Resolves with the last answer. */
 export async function tryToSignIn(
   gateway: Pick<Watched, "adminUrl">,
   provider: ScriptedProvider,

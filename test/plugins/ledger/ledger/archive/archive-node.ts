@@ -37,7 +37,6 @@ export class ArchiveNode extends WsNode {
     for (const read of this.reads) this.#say(read, result);
   }
 
-  /** Number of bytes that the gateway has not read. */
   get unreadBytes(): number {
     return [...this.clients].reduce((sum, { bufferedAmount }) => sum + bufferedAmount, 0);
   }

@@ -1,6 +1,4 @@
-/**
- * A WebSocket node with `chainHead_v1`, whose chain the test extends. Like a real one, it checks pins and operations.
- */
+/** A WebSocket node with `chainHead_v1`, whose chain the test extends. Like a real one, it checks pins and limits. */
 import type { WebSocket } from "ws";
 import { healthyNode } from "../../../../e2e/rpc-node.ts";
 import { WsNode, type WsCall } from "../../ws-node.ts";
@@ -36,7 +34,6 @@ export class FollowNode extends WsNode {
   maxOperations = 16;
   /** Number of the best block that the node reports to probes, if it is not that of `best`. */
   bestNumber: number | undefined;
-  /** Results of methods outside `chainHead_v1`. */
   readonly answers = new Map<string, unknown>();
   /** The error with which operations are refused, as JSON text. */
   refusal: string | undefined;

@@ -19,7 +19,6 @@ import {
   createChain,
 } from "./scripted-node.ts";
 
-/** Calls a method. Returns true if the next call is answered from the cache. */
 async function isCached(under: PoolUnderTest, method: string, params?: string): Promise<boolean> {
   await under.call(method, params);
   return !(under.call(method, params) instanceof Promise);

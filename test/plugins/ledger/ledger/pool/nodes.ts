@@ -68,7 +68,7 @@ export async function until(done: () => boolean): Promise<void> {
 export interface ChainNode extends ScriptedNode {
   readonly chain: Chain;
   calls: Script;
-  /** Number of received calls that were not probes. */
+  /** The received calls that were not probes. */
   readonly asked: string[];
 }
 
