@@ -77,7 +77,6 @@ export default {
 };
 `;
 
-/** Value of `plugins:` in pipeline.yaml. */
 export const thirdParty =
   "{ acme-dice: { from: acme-kit/dice, grants: { hosts: ['dice.acme.com:443'], env: [ACME_KEY] } }, acme-clock: ./acme-clock.js, acme-plugins: ./acme-plugins.js }";
 

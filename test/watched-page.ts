@@ -11,7 +11,7 @@ export interface WatchedPage {
   readonly problems: string[];
 }
 
-/** Opens an empty page in its own context. `alsoAllowed`: how further addresses begin that it may request. */
+/** Opens an empty page in its own context. `alsoAllowed`: prefixes of further addresses that it may request. */
 export async function openWatchedPage(
   browser: Browser,
   {

@@ -9,7 +9,7 @@ interface Parsed {
   readonly samples: ReadonlyMap<string, number>;
 }
 
-/** Parses the text exposition format 0.0.4. prom-client writes `Nan`, which Prometheus reads too (it ignores case). */
+/** Parses the text exposition format 0.0.4 strictly. prom-client writes `Nan`, and Prometheus ignores its case. */
 function parse(text: string): Parsed {
   const types = new Map<string, string>();
   const help = new Map<string, string>();

@@ -17,7 +17,7 @@ const root = join(import.meta.dirname, "../..");
 
 export interface InstalledPackage extends Disposable {
   readonly app: string;
-  /** Path of the command `sluice` in that folder. */
+  /** Path of the command `sluice` in `app`. */
   readonly main: string;
   /** Replaces the package by a new copy from the tarball, as npm does. */
   install(): void;

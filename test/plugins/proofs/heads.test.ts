@@ -156,13 +156,11 @@ function votesOf(block: TestVote["block"], by = set): TestVote[] {
   return by.map((voter) => ({ voter, block }));
 }
 
-/** The votes of a proof by a node that lies. */
 const voted =
   (votes: (block: TestBlock) => readonly TestVote[]) =>
   (chain: TestChain): LyingNode =>
     proofBy(chain, (block) => ({ votes: votes(block) }));
 
-/** The headers of a proof by a node that lies. */
 const headed =
   (from: number, to?: number) =>
   (chain: TestChain): LyingNode =>

@@ -26,7 +26,6 @@ const hello = (members: object): Script => ({
   hello: (bytes) =>
     bytesOf(JSON.stringify({ ...(JSON.parse(textOf(bytes)) as object), ...members })),
 });
-/** Changes the text of core before it is signed. */
 const coreText = (from: string, to: string): Script => ({
   core: (core) => bytesOf(textOf(writeCore(core)).replace(from, to)),
 });

@@ -75,6 +75,7 @@ export type Outgoing = Bytes | string;
 export interface Script {
   /** The subprotocol that the server selects. Default: `clientSubprotocol`. */
   readonly protocol?: string;
+  /** Status with which the upgrade is refused. */
   readonly status?: number;
   readonly retryAfter?: string;
   readonly holdsUpgrade?: boolean;

@@ -65,7 +65,7 @@ export function expectedCharge(sent: Sent): ExpectedCharge | undefined {
   return sent.received.body["stream"] === true ? chargeOfStream(sent) : chargeOfDocument(sent);
 }
 
-/** Returns the milli-CU that a request reserves: a token per byte of prompt, plus its limit, at the dearer prices. */
+/** Returns the reserved milli-CU of a request: a token per byte of the prompt, plus its limit, at the dearer prices. */
 function reservedMilli({ body }: ChatReceived, prices: Prices): number {
   const messages = messagesOf(body);
   const roles = messages.map(({ role }) => byteLength(String(role)) + 32);

@@ -14,7 +14,6 @@ export const value = (key: string, text = "0x2a"): string =>
 export const done = '{"event":"storageDone"}';
 
 export class ArchiveNode extends WsNode {
-  /** The events with which a new read is answered. */
   events: readonly string[] = [value("0x01"), done];
   /** Answers to the calls that begin a read: a JSON-RPC error as JSON text. */
   refusal: string | undefined;
