@@ -1,4 +1,4 @@
-/** Model servers that report or write too much, and what clients see of it. See also completions/hostile.slow.test.ts. */
+/** Model servers that report or write too much, and what clients see of it. See completions/hostile.slow.test.ts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { chunkOf, eventOf } from "../networks/chat-events.ts";
