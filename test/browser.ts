@@ -6,7 +6,6 @@ import { chromium, type Browser } from "playwright-core";
 const places = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromium-browser"];
 const executablePath = places.find((path) => path !== undefined && existsSync(path));
 
-/** Launches Chromium and closes it after the test. Without Chromium, skips the test and returns undefined. */
 export async function launchChromium(t: TestContext): Promise<Browser | undefined> {
   const browser = await openChromium(t);
   if (browser !== undefined) t.after(() => browser.close());
@@ -26,7 +25,6 @@ export async function openChromium(t: TestContext): Promise<Browser | undefined>
   return launch();
 }
 
-/** Launches Chromium. Fails if it is not installed. The caller closes it. */
 export function launch(): Promise<Browser> {
   if (executablePath === undefined) throw new Error("this needs chromium");
   // In containers, root has no user namespaces and little shared memory.

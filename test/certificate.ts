@@ -19,7 +19,6 @@ Hd3Sg3vulHL2CUGtt80bFljPx2HYJGBISD4uMVMF
 -----END CERTIFICATE-----
 `;
 
-/** Another certificate for the same names, and its key. */
 export const otherKey = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgW34o/L/eDSw3pgjT
 fPOwAm0gH/fSyfvLCXJKuwE8NNKhRANCAASqIuz8V0xa1FYYNMQcQNcyEmNdIK5Y

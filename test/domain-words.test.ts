@@ -18,7 +18,6 @@ const words = [
 /** A word may be a part of a name in camelCase, snake_case or kebab-case, such as `usedCuMilli` or `x-used-cu`. */
 const pattern = new RegExp(`(?<![a-z])(?:${words.join("|")})(?![a-z])`, "gi");
 
-/** Words that may stay, by file. */
 const exceptions: Readonly<Record<string, readonly string[]>> = {
   // The output of `sluice explain` and of X-Sluice-Trace has this member, and clients read it.
   "src/pipeline/observe/explanation.ts": ["workspace"],

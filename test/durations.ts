@@ -1,11 +1,7 @@
-/**
- * A reporter for `node --test`: at the end it prints how long the run took and which files took longest. DURATIONS=all
- * prints every file, slowest first.
- */
+/** A reporter for `node --test` that prints how long the run and its slowest files took. DURATIONS=all: all files. */
 import { relative } from "node:path";
 import type { TestEvent } from "node:test/reporters";
 
-/** The number of files that are listed. CONTRIBUTING.md describes which files `npm run test:quick` leaves out. */
 const listed = 10;
 
 export default async function* durations(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {

@@ -21,7 +21,6 @@ const service = "A module must not import another module";
 const contracts = "A plugin must import the types of services from sluice-gateway/services";
 const onlyContract = "they import only sluice-gateway/plugin";
 
-/** Maps a file to its text and to the message of the rule that it breaks. */
 const wrong: Readonly<Record<string, readonly [text: string, message: string]>> = {
   "src/http/inline.ts": [
     'export let clock: import("../base/clock.ts").Clock;',

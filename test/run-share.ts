@@ -16,10 +16,7 @@ const pollMs = 50;
 const maxWaitMs = 600_000;
 const failed = "failed: ";
 
-/**
- * Returns the text that the keeper has for the test files. `keeper`: path of a module that calls `keepForRun`. Throws if
- * the keeper failed.
- */
+/** Returns the keeper's text. `keeper`: path of a module that calls `keepForRun`. Throws if the keeper failed. */
 export async function sharedInRun(keeper: string): Promise<string> {
   const name = basename(keeper, ".ts");
   const folder = join(tmpdir(), `sluice-${name}-${runId}`);
@@ -51,9 +48,7 @@ function readIfPresent(file: string): string | undefined {
   }
 }
 
-/** The result of a keeper. */
 interface Kept {
-  /** The text for the test files. */
   readonly text: string;
   /** Called after the run. The folder that `make` received is removed in any case. */
   readonly close?: () => PromiseLike<void>;

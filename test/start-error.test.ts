@@ -28,7 +28,6 @@ interface Attempt {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Starts a gateway that must not start, and returns the one fault. */
 async function refused(t: TestContext, { folder, env = {} }: Attempt): Promise<Fault> {
   const root = folder ?? temporaryFolder(t);
   const configFile = join(root, "pipeline.yaml");

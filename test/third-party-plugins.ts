@@ -62,7 +62,6 @@ export default {
 };
 `;
 
-/** A surface that keeps the service running, and answers with the loaded plugins. */
 const surface = `
 export default {
   kind: "surface",
@@ -78,11 +77,9 @@ export default {
 };
 `;
 
-/** Value of `plugins:` in pipeline.yaml. */
 export const thirdParty =
   "{ acme-dice: { from: acme-kit/dice, grants: { hosts: ['dice.acme.com:443'], env: [ACME_KEY] } }, acme-clock: ./acme-clock.js, acme-plugins: ./acme-plugins.js }";
 
-/** Writes the files of the plugins to the folder of pipeline.yaml. */
 export function writeThirdParty(folder: string): void {
   const files = {
     "acme-clock.js": service,

@@ -7,17 +7,11 @@ const waitLimitMs = 60_000;
 
 export interface WatchedPage {
   readonly page: Page;
-  /**
-   * Console messages as `type: text`, exceptions, violations of the Content-Security-Policy, and requests to other
-   * places, of the pages that come from `origin`.
-   */
+  /** Console messages as `type: text`, exceptions, CSP violations and foreign requests of the pages from `origin`. */
   readonly problems: string[];
 }
 
-/**
- * Opens an empty page in a context of its own. `origin`: address of the server under test. `alsoAllowed`: how addresses
- * begin that its pages may request as well.
- */
+/** Opens an empty page in its own context. `alsoAllowed`: prefixes of further addresses that it may request. */
 export async function openWatchedPage(
   browser: Browser,
   {
@@ -48,7 +42,6 @@ export async function openWatchedPage(
   return { page, problems };
 }
 
-/** Returns by how many pixels the page is wider than the screen. */
 export function widthExcess(page: Page): Promise<number> {
   return page.evaluate(
     "document.documentElement.scrollWidth - document.documentElement.clientWidth",

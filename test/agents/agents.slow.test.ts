@@ -11,10 +11,9 @@ import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import { after, before, file, model, startEditWorkers } from "./edit-worker.ts";
 import { agents, pathOf, runAgent, skipUninstalled, type Agent, type Api } from "./programs.ts";
 
-/** Time limit of an agent, far above what it needs even on a busy machine. */
+/** Far above what an agent needs, even on a busy machine. */
 const maxMs = 180_000;
 
-/** A run of an agent, with the code with which it ended and its file. */
 interface Run {
   readonly code: number | null;
   readonly output: string;

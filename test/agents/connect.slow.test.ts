@@ -9,7 +9,6 @@ import { localKey } from "../plugins/confidential/sealed-networks/local-gateway.
 import { after, before, file, model, startEditWorkers } from "./edit-worker.ts";
 import { agents, pathOf, runAgent, skipUninstalled } from "./programs.ts";
 
-/** Time limit of an agent, far above what it needs even on a busy machine. */
 const maxMs = 180_000;
 
 for (const agent of agents) {

@@ -1,7 +1,4 @@
-/**
- * A worker whose model edits a file with the tool of an agent that runs commands. In its first turn, it lists the folder
- * and reads the file in parallel. It then changes the file, and finally says that it is done.
- */
+/** A worker whose model edits a file with the command tool of an agent: two calls in parallel, a change, an answer. */
 import { runCommand, type ToolCall } from "../../plugins/inference/demo/file-task.ts";
 import { chunkOf, eventOf, usageChunkOf } from "../plugins/inference/networks/chat-events.ts";
 import {
@@ -18,10 +15,7 @@ export const after = "The color of the sluice is gray.\n";
 
 const turns = [["ls", `cat ${file}`], [`sed -i 's/colour/color/; s/grey/gray/' ${file}`]];
 
-/**
- * Starts three workers at one server, which the document `/status` lists. The two that are asked first fail every time.
- * `breaks`: the first stream of the second turn breaks.
- */
+/** Starts three workers, of which the first two fail. `breaks`: the first stream of the second turn breaks. */
 export async function startEditWorkers({ breaks }: { readonly breaks: boolean }): Promise<Worker> {
   const failed = new Set<string>();
   let isBroken = !breaks;
@@ -86,7 +80,6 @@ function withArguments(call: { function: ToolCall }, text: string): object {
   return { ...call, function: { ...call.function, arguments: text } };
 }
 
-/** Returns the number of turns in which the model has called tools. */
 function turnOf({ body: { messages } }: Exchange): number {
   const isCall = (one: unknown) => typeof one === "object" && one !== null && "tool_calls" in one;
   return Array.isArray(messages) ? messages.filter((one) => isCall(one)).length : 0;

@@ -15,11 +15,9 @@ export interface Gateway {
   readonly model: string;
 }
 
-/** A command line, and what it needs. */
 interface Command {
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Files in the home folder of the agent, by path. */
   readonly files?: Readonly<Record<string, string>>;
 }
 
@@ -180,7 +178,6 @@ export function pathOf({ folder, program }: Agent): string {
   return join(import.meta.dirname, folder, "node_modules", program);
 }
 
-/** Returns the reason why the tests of an agent are skipped, or false. */
 export function skipUninstalled(agent: Agent): string | false {
   const isInstalled = existsSync(pathOf(agent));
   return agent.folder === "large" && !isInstalled && process.env["LARGE_AGENTS"] !== "true"
@@ -188,10 +185,7 @@ export function skipUninstalled(agent: Agent): string | false {
     : skipWithout("`npm install --no-save --ignore-scripts` in test/agents/small", isInstalled);
 }
 
-/**
- * Runs an agent in the folder `work` until it ends. `home`: an empty folder. Returns its exit code (null if it was killed
- * after `maxMs`) and everything that it printed.
- */
+/** Runs an agent in `work`, with an empty `home`. Returns its exit code (null if killed after `maxMs`) and output. */
 export async function runAgent(
   { isBinary = false }: Agent,
   path: string,

@@ -12,7 +12,6 @@ import { demoModelId } from "../../plugins/inference/demo/model.ts";
 import { skipWithout } from "../skip-without.ts";
 import { agents, runAgent } from "./programs.ts";
 
-/** Time limit of an agent, far above what it needs even on a busy machine. */
 const maxMs = 180_000;
 const root = join(import.meta.dirname, "../..");
 
@@ -24,7 +23,6 @@ const skip = skipWithout(
   existsSync(program),
 );
 
-/** What `npm start -- --json` prints: the members that are used here. */
 interface Printed {
   readonly rpc_url: string;
   readonly key: string;

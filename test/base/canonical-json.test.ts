@@ -5,7 +5,6 @@ import { isDeepStrictEqual } from "node:util";
 import * as fc from "fast-check";
 import { canonicalJson, stableJson } from "../../src/base/canonical-json.ts";
 
-/** The same JSON value with its members in another order. */
 function reversed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reversed);
   if (typeof value !== "object" || value === null) return value;

@@ -9,7 +9,6 @@ import {
   maxJsonParts,
 } from "../../src/base/json-bounds.ts";
 
-/** Counts members and elements, and levels, of a value that JSON.parse has returned. */
 function measure(value: unknown): { parts: number; depth: number } {
   if (typeof value !== "object" || value === null) return { parts: 0, depth: 0 };
   let parts = 0;

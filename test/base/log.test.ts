@@ -15,7 +15,6 @@ function keeping(level = "info"): {
   return {
     log,
     text: () => written.join(""),
-    // pino writes one JSON object per line.
     lines: () => written.map((line) => JSON.parse(line) as Record<string, unknown>),
   };
 }

@@ -6,14 +6,10 @@ import { createMetrics } from "../../src/base/metrics.ts";
 interface Parsed {
   readonly types: ReadonlyMap<string, string>;
   readonly help: ReadonlyMap<string, string>;
-  /** Maps the name and labels, as written, to the value. */
   readonly samples: ReadonlyMap<string, number>;
 }
 
-/**
- * Reads the text exposition format, version 0.0.4; throws on a line that does not match the format. prom-client writes
- * `Nan`, which Prometheus reads too (Go's ParseFloat ignores case).
- */
+/** Parses the text exposition format 0.0.4 strictly. prom-client writes `Nan`, and Prometheus ignores its case. */
 function parse(text: string): Parsed {
   const types = new Map<string, string>();
   const help = new Map<string, string>();

@@ -57,7 +57,6 @@ async function run(): Promise<boolean> {
   return found === mutants.length;
 }
 
-/** Runs a campaign and prints what it has found. Exits if programs are missing. */
 async function campaign(mutant?: MutantName): Promise<CampaignResult> {
   const programs = await findPrograms();
   if ("missing" in programs) {

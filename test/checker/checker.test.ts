@@ -51,7 +51,6 @@ const limitOf = (limitMilliCu: number): LimitedScope => ({
 
 const historyOf = (more: Partial<History>): History => ({ ...nothing, ...more });
 
-/** Returns the number of violations per rule, without the rules that hold. */
 function broken(more: Partial<History>): Partial<Record<keyof Violations, number>> {
   const found = Object.entries(check(historyOf(more))).map(([rule, all]) => [rule, all.length]);
   return Object.fromEntries(found.filter(([, count]) => count !== 0)) as never;

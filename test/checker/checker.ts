@@ -6,11 +6,9 @@ import type { Call, Charge, History, LimitedScope, OnceOnly, RateLimit } from ".
 import { unjustifiedRefusals } from "./refusals.ts";
 import { checkUnavailable } from "./unavailable.ts";
 
-/** Descriptions of the violations, by rule. */
 export interface Violations {
   /** Complete answers without a charge. */
   readonly lost: readonly string[];
-  /** Calls with more charges than they should have. */
   readonly doubled: readonly string[];
   /** Charges whose amount differs from the one in the answer, and charges of refused calls or of unknown calls. */
   readonly wrong: readonly string[];
@@ -18,7 +16,6 @@ export interface Violations {
   readonly work: readonly string[];
   readonly overshoot: readonly string[];
   readonly unjustified: readonly string[];
-  /** Too many answers with 503 while no fault was in progress. */
   readonly unavailable: readonly string[];
   readonly repeated: readonly string[];
   readonly revoked: readonly string[];
@@ -114,7 +111,6 @@ function checkWork(
     });
 }
 
-/** Returns the number of calls that were charged, but whose answer did not arrive completely. */
 export function cutCalls({ calls, charges }: History): number {
   const charged = new Set(charges.map(({ requestId }) => requestId));
   return calls.filter((call) => !isAnswered(call) && charged.has(call.id)).length;
@@ -135,7 +131,6 @@ function checkLimits({ scopes, calls, charges, exceeded }: History): string[] {
   return found;
 }
 
-/** Returns the largest amount in milli-CU by which a limit was exceeded. */
 export function overshootOf({ scopes, charges, exceeded }: History): number {
   const atEnd = scopes.map(
     (scope) => sum(charges.filter((each) => isIn(scope, each))) - scope.limitMilliCu,

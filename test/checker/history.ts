@@ -15,13 +15,10 @@ export interface Call {
   readonly end: number;
   /** 0 if no status arrived. */
   readonly status: number;
-  /** True if the complete answer arrived. */
   readonly isWhole: boolean;
-  /** True if the client has left before, by itself. */
   readonly hasLeft?: boolean;
   /** The price that the answer states. */
   readonly milliCu: number;
-  /** The most that the call may have reserved. */
   readonly maxMilliCu: number;
   /** Number of charges of a call that is charged. 1 by default; a batch has one per line. */
   readonly lines?: number;
@@ -37,7 +34,6 @@ export interface Charge {
   readonly milliCu: number;
 }
 
-/** A key or a workspace with a limit. */
 export interface LimitedScope {
   readonly kind: "key" | "workspace";
   readonly id: string;
@@ -46,10 +42,7 @@ export interface LimitedScope {
   readonly isFixed: boolean;
 }
 
-/**
- * Requests that may take effect once: those with the same Idempotency-Key, or with the same confirmation token. `bodies`:
- * the bodies of the complete 2xx answers.
- */
+/** Requests with the same Idempotency-Key or confirmation token. `bodies`: those of the complete 2xx answers. */
 export interface OnceOnly {
   readonly id: string;
   readonly effects: number;
@@ -65,7 +58,6 @@ export interface Revocation {
   readonly notConfirmedBy: readonly string[];
 }
 
-/** The request rate of a key. */
 export interface RateLimit {
   readonly keyId: string;
   readonly perSecond: number;
@@ -109,9 +101,7 @@ export interface History {
   readonly revocations: readonly Revocation[];
   readonly rates: readonly RateLimit[];
   readonly sums: readonly KeptSum[];
-  /** The findings of an audit of the store. */
   readonly exceeded: readonly Exceeded[];
-  /** The faults, from their beginning to their repair. */
   readonly faults: readonly Interval[];
   /**
    * True if one gateway decides alone and at once. A refusal is then based on the numbers of its own moment, and a

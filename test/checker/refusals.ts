@@ -1,4 +1,3 @@
-/** Finds refusals for which there was credit. */
 import type { Call, History, Interval, LimitedScope } from "./history.ts";
 
 /**

@@ -1,4 +1,3 @@
-/** Checks whether too many requests were answered with 503 while no fault was in progress. */
 import type { Call, History } from "./history.ts";
 
 /**
@@ -13,7 +12,6 @@ const recoveryMs = 5_000;
  */
 const maxShare = 0.1;
 
-/** Returns the calls that began and ended while no fault was in progress. */
 export function callsWithoutFault({ calls, faults }: History): readonly Call[] {
   return calls.filter(
     ({ start, end }) => !faults.some(({ from, to }) => start <= to + recoveryMs && end >= from),

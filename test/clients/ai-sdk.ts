@@ -1,4 +1,3 @@
-/** Vercel's `ai` with its providers. */
 import assert from "node:assert/strict";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";

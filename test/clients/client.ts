@@ -1,11 +1,7 @@
-/**
- * Describes what the tests do with each client of the APIs for models. A client that is listed in `clients.ts` is tested with
- * every case of `clients.slow.test.ts`, and the table of docs/recipes/agents.md lists the same clients.
- */
+/** The tests run every case of `clients.slow.test.ts` with each client that `clients.ts` lists. */
 
 import type { Api } from "../agents/programs.ts";
 
-/** The gateway, and what the client asks for. */
 export interface Target {
   /** `http://host:port`, with the network's path if there is one. */
   readonly url: string;
@@ -13,14 +9,12 @@ export interface Target {
   readonly model: string;
 }
 
-/** An answer as the client shows it. */
 export interface Reply {
   readonly text: string;
   /** Input and output tokens. */
   readonly tokens: readonly [number | undefined, number | undefined];
 }
 
-/** How a client calls a tool: the two turns in one piece each, or streamed. */
 export type How = "in one piece" | "streamed";
 
 /** Calls through the client. Each sends every request once, says `Hi`, and allows 100 tokens. */
@@ -35,7 +29,6 @@ export interface Calls {
 }
 
 export interface Client {
-  /** The package on npm. */
   readonly name: string;
   readonly api: Api;
   /** Differences from the defaults of the package, if there are any. */
@@ -43,11 +36,8 @@ export interface Client {
   readonly at: (target: Target) => Calls;
   /** Returns the status and the headers of an error, and what the client adds to recognize it, such as its class. */
   readonly read: (error: unknown) => Failure;
-  /** Texts that the client adds for each refusal. */
   readonly refusals: Readonly<Record<Refusal, unknown>>;
-  /** Whether `stream` rejects if the caller has aborted it. */
   readonly rejectsAbort: boolean;
-  /** Whether it shows the input tokens of a stream. */
   readonly readsStreamedInput: boolean;
 }
 
@@ -75,10 +65,8 @@ export const schema = {
 
 export const add = { name: "add", description: "Adds one.", parameters: schema } as const;
 
-/** The result of `add`. */
 export const sum = "3";
 
-/** Returns how the members of `Headers`, or of an object with lower-case names, are read. */
 export function headersOf(headers: unknown): Failure["header"] {
   if (headers instanceof Headers) return (name) => headers.get(name) ?? undefined;
   return (name) => (headers as Record<string, string | undefined> | undefined)?.[name];

@@ -20,7 +20,6 @@ import { clients } from "./clients.ts";
 
 const call = { id: "call_1", type: "function", function: { name: add.name, arguments: '{"n":2}' } };
 const begin = { id: call.id, name: add.name };
-/** The first chunk of a stream of chat completions. */
 const role = { role: "assistant", content: "" };
 const never = new AbortController().signal;
 
@@ -59,7 +58,6 @@ const codes: Readonly<Record<Refusal, string>> = {
 describe("clients", { concurrency: 6 }, () => {
   for (const client of clients) {
     const title = [client.name, client.variant].filter(Boolean).join(", ");
-    // Workers have chat completions, and some have the other APIs, too.
     for (const isNative of client.api === "chat" ? [false] : [false, true]) {
       const workers = isNative ? "workers that have it" : "workers that have chat completions";
       describe(

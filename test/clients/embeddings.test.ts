@@ -36,7 +36,6 @@ const embedding: Script = async (exchange) => {
 const unknownKey = `gateway_dev_${"0".repeat(32)}`;
 let gateway: ChatGateway;
 let ownKey: string;
-/** A key whose limit is too low for any request. */
 let poorKey: string;
 before(async () => {
   gateway = await startChat();

@@ -1,4 +1,3 @@
-/** LangChain's chat models. */
 import { ChatAnthropic } from "@langchain/anthropic";
 import { ChatOpenAI } from "@langchain/openai";
 import { add, headersOf, schema, sum, type Client, type Target } from "./client.ts";
@@ -10,7 +9,6 @@ type ChatModel = Pick<ChatOpenAI | ChatAnthropic, "invoke" | "stream" | "bindToo
   ): { invoke(input: string): Promise<unknown> };
 };
 
-/** Members of LangChain's errors. */
 interface Thrown {
   readonly status?: number;
   readonly headers?: unknown;

@@ -23,7 +23,6 @@ routes:
   - { path: /, methods: [GET], run: [authenticate, { authorize: { require: key } }], to: front-page }
 `;
 
-/** Runs a command on the data folder of a test gateway. */
 function sluice(
   folder: string,
   ...given: readonly (string | { readonly output: number | "pipe" })[]

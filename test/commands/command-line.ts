@@ -17,7 +17,6 @@ export interface CommandLine {
   readonly data: string;
   readonly configFile: string;
   readonly run: (command: Command, ...argv: string[]) => Promise<CommandRun>;
-  /** The same folder with further environment variables. */
   readonly with: (more: Readonly<Record<string, string>>) => CommandLine;
   /** Runs a command with `--json` and returns the one document that was printed. */
   readonly json: (command: Command, ...argv: string[]) => Promise<Record<string, unknown>>;

@@ -7,7 +7,6 @@ import { check } from "../../src/commands/check.ts";
 import { checkFile } from "../../src/pipeline/load/check-file.ts";
 import { commandLine, type CommandLine } from "./command-line.ts";
 
-/** The member of globalThis that counts the imports of the plugins of these tests. */
 const imports = "sluiceTestImports";
 
 const manifest = {
@@ -24,9 +23,7 @@ const code = `globalThis.${imports} = (globalThis.${imports} ?? 0) + 1;
 export default { ...${JSON.stringify(manifest)}, start: () => ({}) };`;
 
 interface Project extends CommandLine {
-  /** Returns the codes of the faults of a start with this source under `plugins:`. */
   codes(source: string): Promise<string[]>;
-  /** Returns how often the code has been imported. */
   imported(): number;
 }
 
@@ -51,7 +48,6 @@ function writePipeline({ configFile }: CommandLine, source: string): void {
   writeFileSync(configFile, `version: 1\n${plugins}\nroutes:\n  - ${route}\n`);
 }
 
-/** Writes a package to a folder of the project. `files`: further files. */
 function writePackage(
   { folder }: CommandLine,
   place: string,

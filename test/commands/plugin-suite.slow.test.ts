@@ -25,7 +25,6 @@ export default { kind: "${kind}", name: "bad", contract: "^1", description: "Bre
   return folder;
 }
 
-/** Returns the last finding as `rule: problem`. */
 function lastOf(judged: readonly Judged[]): string {
   const last = judged[0]?.findings.at(-1);
   return `${last?.rule}: ${last?.problems.join()}`;

@@ -93,7 +93,6 @@ routes:
   - { path: /x, run: [{ use: edge }], to: front-page }
 `;
 
-/** Packs a step and adds it. */
 async function added(t: TestContext): Promise<CommandLine & { readonly tarball: string }> {
   const line = commandLine(t);
   const about = { kind: "step", name: "acme-step", contract: "^1", description: "A test." };

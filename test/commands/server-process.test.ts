@@ -25,7 +25,6 @@ const code = `
 `;
 const asModule = ["--input-type=module", "--eval", code];
 
-/** Starts a process of this code. Returns its output and the id under which it was started. */
 async function run(
   args: readonly string[],
   options: { readonly env?: NodeJS.ProcessEnv; readonly stdio?: StdioOptions } = {},
@@ -76,7 +75,6 @@ const growHeap = `
   while (kept.length < 600) kept.push(Array.from({ length: 10_000 }, () => ({})));
 `;
 
-/** Returns how often V8 collected the whole heap. */
 async function collections(flags: readonly string[], args: readonly string[]): Promise<number> {
   const command = [...flags, "--trace-gc", "--input-type=module", "--eval", growHeap, ...args];
   const { stdout } = await runFile(process.execPath, command);

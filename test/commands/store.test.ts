@@ -8,7 +8,6 @@ import { commandLine } from "./command-line.ts";
 
 const store = await storeCommand();
 
-/** Returns a statement that registers a gateway. */
 const registered = (name: string): string =>
   `INSERT INTO sluice.replicas (name, version, mode, state, registered_at, heard_at)
    VALUES ('${name}', '1.2.3', 'settled', 'live', sluice.now_ms(), sluice.now_ms())`;

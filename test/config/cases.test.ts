@@ -1,7 +1,7 @@
 /**
  * Golden cases of pipeline.yaml: the file, a line `----`, then what `sluice check` prints about it. Comment lines at
- * the top, `# env NAME=value`, set the environment, and `# strict` adds what `--strict` reports. `UPDATE=1` writes the current output to the files. Read the diff
- * before you commit it.
+ * the top set the environment (`# env NAME=value`), and `# strict` adds what `--strict` reports. `UPDATE=1` writes the
+ * current output to the files.
  */
 import assert from "node:assert/strict";
 import { globSync, readFileSync, writeFileSync } from "node:fs";

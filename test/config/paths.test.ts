@@ -21,7 +21,6 @@ const path = fc
   .array(fc.constantFrom("a", "b", "c"), { minLength: 1, maxLength: 4 })
   .map((parts) => `/${parts.join("/")}`);
 
-/** The meaning of a pattern, as a regular expression. */
 function matches(route: string, actual: string): boolean {
   const expression = route.replaceAll(/\{\w+\}/g, "[^/]+").replace(/\*$/, ".*");
   return new RegExp(`^${expression}$`).test(actual);

@@ -21,7 +21,6 @@ function read(text: string, env: Environment = {}): Config {
   return config;
 }
 
-/** An entry of the section `upstreams`. */
 function upstreamIn(config: Config | undefined, name: string): Record<string, unknown> {
   const section = config?.sections["upstreams"] as Record<string, Record<string, unknown>>;
   return section[name] ?? {};

@@ -9,7 +9,6 @@ import { hashKey } from "../../plugins/billing/accounts/key-text.ts";
 export interface OpenAccountStores {
   readonly one: AccountStore;
   readonly other: AccountStore;
-  /** Closes both and opens the same store again, as a restart does. */
   readonly restart: () => Awaitable<AccountStore>;
 }
 

@@ -39,7 +39,6 @@ async function refuse(
   return { ...taken, clearsAt: typeof clearsAt === "function" ? clearsAt() : clearsAt };
 }
 
-/** Returns the draws of the current month and the remaining purchased credit. */
 async function left(
   { other }: StoreGateways,
   key: KnownKey,

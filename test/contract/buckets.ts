@@ -6,7 +6,6 @@ import type { Bucket } from "../../plugins/edge/rate-limit/bucket.ts";
 import { createTerms, type BucketTerms } from "../../plugins/edge/rate-limit/terms.ts";
 
 export interface OpenBuckets {
-  /** Returns the bucket of a caller. */
   readonly one: (caller: string, terms: BucketTerms) => Bucket;
   readonly other: (caller: string, terms: BucketTerms) => Bucket;
   /** Returns the time in whole microseconds. */

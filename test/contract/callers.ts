@@ -22,13 +22,11 @@ const model = (id: string): ModelOverride => ({
 });
 const by = { actor: "test", requestId: "req-1" };
 
-/** Returns the reason why a caller is anonymous, or its kind. */
 async function reason({ accounts }: ContractGateway, text: string): Promise<string> {
   const caller = await accounts.identify(`Bearer ${text}`);
   return "reason" in caller && caller.reason !== undefined ? caller.reason : caller.kind;
 }
 
-/** Runs a command with `--json`, and returns the document of its last line. */
 async function json(
   { run }: StoreGateways,
   ...argv: readonly string[]

@@ -10,7 +10,6 @@ export interface OpenClaims {
   readonly now: () => number;
   /** Lets time pass for the store and both gateways, with their timers. */
   readonly pass: (ms: number) => Awaitable<void>;
-  /** Closes both and opens the same store again, as a restart does. */
   readonly restart: () => Awaitable<Claims>;
 }
 

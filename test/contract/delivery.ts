@@ -17,7 +17,6 @@ interface Delivery {
   readonly gateways: StoreGateways;
   readonly key: KnownKey;
   readonly sink: Sink;
-  /** Charges `count` times, on the gateways in turn. */
   readonly call: (count: number) => Promise<void>;
   /** Resolves when so many different events have arrived and their answers were received. */
   readonly arrived: (count: number) => Promise<void>;
@@ -26,7 +25,6 @@ interface Delivery {
   readonly restart: (ms?: number) => Promise<void>;
 }
 
-/** Returns the number of events that the sink has accepted from the gateways that run. */
 async function accepted({ one, other }: StoreGateways): Promise<number> {
   const name = "sluice_usage_export_events_total";
   const ofOne = await metric(one, name);

@@ -1,7 +1,4 @@
-/**
- * Runs the suites that judge whole gateways, by services, HTTP and commands alone: on a data folder, on PostgreSQL, and
- * through PgBouncer in transaction mode.
- */
+/** Runs the suites of whole gateways on a data folder, on PostgreSQL, and through PgBouncer in transaction mode. */
 import { describeBalances } from "./balances.ts";
 import { describeCallers } from "./callers.ts";
 import { describeDelivery } from "./delivery.ts";

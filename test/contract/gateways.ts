@@ -33,7 +33,6 @@ export interface StoreGateways {
   readonly now: () => number;
   /** Stops all gateways, lets time pass for them and for the store, and starts them again. */
   readonly pass: (ms: number) => Promise<void>;
-  /** Runs a command of `sluice`. Returns the lines that it prints. */
   readonly run: (...argv: readonly string[]) => Promise<CommandOutput>;
 }
 
@@ -44,15 +43,11 @@ export interface CommandOutput {
 }
 
 export interface WantedGateways {
-  /** URL to which charges are delivered. */
   readonly sinkUrl?: string;
-  /** Time at the start. */
   readonly at?: number;
-  /** Further routes and sections of pipeline.yaml. */
   readonly more?: string;
 }
 
-/** Calls functions when a test or a program ends. */
 export interface Ending {
   after(close: () => Promise<void>): void;
 }
@@ -87,7 +82,6 @@ routes:
     to: discovery
 `;
 
-/** The differences between the stores. */
 interface StoreOfGateways {
   readonly names: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -184,7 +178,6 @@ export const embeddedStore = { names: [""], env: {}, setTime: async () => {} };
 export const embeddedGateways: OpenGateways = (t, wanted) =>
   openGatewaysOn(t, temporaryFolder(t), embeddedStore, wanted);
 
-/** Sets the clock of a database. */
 export async function setDatabaseTime(url: string, now: number): Promise<void> {
   await runSql(
     url,
@@ -204,12 +197,10 @@ export function postgresStore(
   return { names, env: { DATABASE_URL: through.href }, setTime };
 }
 
-/** Creates the tables of a database. */
 export function upgradeDatabase(url: string): Promise<void> {
   return upgrade(url, createSeal(secret));
 }
 
-/** Returns a function that opens two gateways. `port`: as for `postgresStore`. */
 export function postgresGateways(port: () => number | undefined): OpenGateways {
   return async (t, wanted) => {
     const url = await createDatabase(t);
@@ -219,14 +210,12 @@ export function postgresGateways(port: () => number | undefined): OpenGateways {
   };
 }
 
-/** A key that the gateways know, with its text. */
 export interface KnownKey {
   readonly workspaceId: string;
   readonly keyId: string;
   readonly text: string;
 }
 
-/** Creates a workspace with one key. */
 export async function createKey(
   { one, now }: StoreGateways,
   plan: PlanName,
@@ -241,7 +230,6 @@ export async function createKey(
   return { workspaceId: id, keyId: issued.key.id, text: issued.text };
 }
 
-/** Returns the caller as the gateway knows it now. */
 export async function principalOf(
   { accounts }: ContractGateway,
   { text }: Pick<KnownKey, "text">,
@@ -271,10 +259,8 @@ export async function charge(
   await taken.settle(lines);
 }
 
-/** Returns the ISO text of a time, as JSON documents have it. */
 export const iso = (time: number): string => new Date(time).toISOString();
 
-/** Returns the value of a metric without labels. */
 export async function metric({ adminUrl }: ContractGateway, name: string): Promise<number> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
   return Number(text.match(new RegExp(`^${name} (.*)$`, "m"))?.[1]);

@@ -19,7 +19,6 @@ interface Shown {
   readonly requests: number;
   readonly failed: number;
   readonly codes: Readonly<Record<string, number>>;
-  /** Requests by route. */
   readonly names: readonly (readonly [string, number])[];
   /** Requests of the steps that have any: number of steps before the last one, and requests. */
   readonly steps: readonly (readonly [number, number])[];

@@ -10,7 +10,6 @@ import type {
 } from "sluice-gateway/services";
 import type { AccountStore } from "../../plugins/billing/accounts/account-store.ts";
 
-/** One of the gateways that share a store. */
 export interface IdempotencyReplica {
   readonly idempotency: Idempotency;
   readonly store: AccountStore;
@@ -75,7 +74,6 @@ export function describeIdempotency(
     const bought = await replica.store.purchase(workspaceId, 5, by);
     assert.ok("purchaseId" in bought);
   };
-  /** Returns the purchased milli-CU as `replica` sees them. */
   const bought = async (
     { store }: IdempotencyReplica,
     workspaceId: string,

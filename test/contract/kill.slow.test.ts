@@ -1,7 +1,4 @@
-/**
- * A gateway on a data folder is repeatedly killed with SIGKILL while it charges. The checker compares the calls that it
- * has answered with the charges.
- */
+/** A gateway is killed with SIGKILL while it charges. The checker compares its answered calls with the charges. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

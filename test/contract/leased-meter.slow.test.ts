@@ -1,4 +1,4 @@
-/** Runs the tests of meters and usage reports on credit that gateways share, directly and through PgBouncer in transaction mode. */
+/** Runs the tests of meters and usage reports on credit that gateways share, directly and through PgBouncer. */
 import type { TestContext } from "node:test";
 import type { UsageReports } from "sluice-gateway/services";
 import { openLeasedMeter } from "../../plugins/billing/leases/start.ts";
@@ -24,7 +24,6 @@ interface Gateway {
   readonly usage: UsageReports;
 }
 
-/** `port`: returns the port through which the meters connect, or undefined for the one of the server. */
 function describeLeased(name: string, port: () => number | undefined): void {
   const databaseOf = async (t: TestContext): Promise<{ url: string; through: URL }> => {
     const url = await createDatabase(t);

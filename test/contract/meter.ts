@@ -1,7 +1,4 @@
-/**
- * Tests of every implementation of a meter. Two gateways share the credit if the implementation lets them; otherwise both
- * members are the same meter.
- */
+/** Tests of every implementation of a meter. If credit is not shared, both gateways have the same meter. */
 import assert from "node:assert/strict";
 import { describe, test, type TestContext } from "node:test";
 import type { Awaitable } from "sluice-gateway/plugin";
@@ -168,7 +165,6 @@ export function describeMeter(name: string, open: (t: TestContext) => Awaitable<
       circular.push(circular);
       const wrong = [null, "Planner", { name: 1n }, { name: "Planner", capabilities: circular }];
       for (const agent of wrong) {
-        // A plugin may set anything.
         const described = { ...about, agent: agent as unknown as Agent };
         const taken = await one.reserve(principalOf(), 1, described);
         assert.equal(taken.kind, "reserved");

@@ -12,9 +12,7 @@ export interface OpenStreamStore {
   readonly one: StreamStore;
   /** Another gateway with the same store. Undefined if only one gateway can use it. */
   readonly other?: StreamStore;
-  /** Lets time pass for the store and the gateways, with their timers. */
   readonly pass: (ms: number) => Awaitable<void>;
-  /** Closes the stores and opens one again, as a restart does. */
   readonly restart: () => Awaitable<StreamStore>;
 }
 

@@ -24,7 +24,6 @@ const pricing = {
   asOf: "2026-09-15T00:00:00.000Z",
 };
 const classes = { prompt: "12.5", cached: "1", completion: "30", reasoning: "40" };
-/** Prices of classes of tokens. */
 export const classPricing = { ...pricing, pricePerTokenNano: "40", classes };
 const chat: ChargeLine = {
   surface: "chat",

@@ -33,10 +33,6 @@ async function spend({ other }: StoreGateways, query: Partial<SpendQuery>): Prom
 const used = ({ groups }: Spend): unknown[] =>
   groups.map((group) => [group.name, group.usedMilliCu]);
 
-/**
- * Makes charges on four days in three months: 100 and 30 on the first day, 7 on the next, 11 a month later and 500 two
- * months later, by two workspaces.
- */
 async function chargeOverMonths(gateways: StoreGateways): Promise<readonly [KnownKey, KnownKey]> {
   const [acme, beta] = [
     await createKey(gateways, "enterprise"),

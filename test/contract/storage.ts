@@ -7,7 +7,6 @@ import { storageOf, type PluginEntries } from "../../src/store/plugin-entries.ts
 export interface OpenStorage {
   readonly one: PluginEntries;
   readonly other: PluginEntries;
-  /** Opens the same store again, as a restart does. */
   readonly restart: () => Awaitable<PluginEntries>;
   /** Adds entries of the plugin "acme" with the keys `n1`, `n2` … */
   readonly fill: (count: number) => Awaitable<void>;

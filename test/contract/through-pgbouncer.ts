@@ -1,4 +1,3 @@
-/** Runs a suite against PostgreSQL through PgBouncer in transaction mode. */
 import { after, before, describe, test } from "node:test";
 import { findProgram, systemProgram } from "../store/programs.ts";
 import { createDatabase, openPgBouncer } from "../store/servers.ts";

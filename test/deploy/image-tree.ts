@@ -14,7 +14,6 @@ const root = join(import.meta.dirname, "../..");
 export const hasBubblewrap = spawnSync("bwrap", ["--version"]).error === undefined;
 export const skipWithoutBubblewrap = skipWithout("bubblewrap", hasBubblewrap);
 
-/** Returns the entry point, the default command and the environment of the image. */
 export function imageSettings(): {
   readonly entry: string[];
   readonly command: string[];
@@ -37,14 +36,10 @@ export function imageSettings(): {
 export interface ImageOptions {
   readonly folders: Readonly<Record<string, string>>;
   readonly more?: Readonly<Record<string, string>>;
-  /**
-   * Folder of the host that is mounted at /data, or null if the folder of the image stays read-only. By default, /data is
-   * an empty folder in memory.
-   */
+  /** Folder of the host at /data. Null: the image's own, which is read-only. By default, an empty folder in memory. */
   readonly data?: string | null;
 }
 
-/** Returns the arguments with which bubblewrap runs a program of the image. */
 export function inImage(
   { folders, more = {}, data }: ImageOptions,
   program: readonly string[],
@@ -70,9 +65,7 @@ export function inImage(
 }
 
 export interface ImageTree extends Disposable {
-  /** A temporary folder of the test. */
   readonly folder: string;
-  /** The folder of the host that is /app in the image. */
   readonly app: string;
 }
 

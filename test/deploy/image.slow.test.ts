@@ -145,7 +145,6 @@ routes:
   - { path: /, methods: [GET], run: [{ use: edge }], to: front-page }
 `;
 
-/** Packs the plugin into the folder. Returns the tarball. */
 function packPlugin(target: string): string {
   const source = join(folder, "acme-tenant");
   mkdirSync(source);

@@ -16,7 +16,6 @@ import { skipWithout } from "../skip-without.ts";
 const root = join(import.meta.dirname, "../..");
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
 
-/** Returns the names of the variables that a pipeline.yaml reads. */
 function variablesOf(pipeline: string): ReadonlySet<string> {
   return new Set(Array.from(pipeline.matchAll(/\$\{(\w+)/g), ([, name = ""]) => name));
 }

@@ -46,7 +46,6 @@ function localConfig(folder: string, port: number, gateways: readonly number[]):
 
 interface Nginx {
   readonly port: number;
-  /** Returns the lines of the error log. */
   errors(): string[];
 }
 
@@ -74,7 +73,6 @@ async function startNginx(t: TestContext, gateways: readonly number[]): Promise<
   return { port, errors };
 }
 
-/** A backend that counts the requests by method. */
 async function startBackend(t: TestContext): Promise<{ url: string; counts: Map<string, number> }> {
   const counts = new Map<string, number>();
   const server = createServer(({ method = "" }, response) => {

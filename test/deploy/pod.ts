@@ -10,7 +10,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { podOf, workloadOf, type Container, type Manifest, type Pod } from "./chart/render.ts";
 import { imageSettings, inImage, type ImageOptions, type ImageTree } from "./image-tree.ts";
 
-/** The contents of the Secrets of the namespace, by their names. */
 export type Secrets = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 export interface Ended {
@@ -18,7 +17,6 @@ export interface Ended {
   readonly out: string;
 }
 
-/** The mounts of a pod. */
 export class PodOnHost {
   readonly spec: Pod;
   readonly #tree: ImageTree;
@@ -101,7 +99,6 @@ export class PodOnHost {
     return { code, out };
   }
 
-  /** Runs the init containers, starts the gateway, and waits for its probes. */
   async startGateway(): Promise<RunningPod> {
     const [container = assert.fail()] = this.spec.containers;
     for (const each of this.spec.initContainers ?? []) {
@@ -170,13 +167,11 @@ export interface RunningPod extends AsyncDisposable {
   /** URLs at which the host reaches the listeners. */
   readonly url: string;
   readonly adminUrl: string;
-  /** Runs a program in the container of the gateway. */
   exec(program: readonly string[]): Promise<Ended>;
   /** Sends SIGTERM, and returns the exit code. */
   stop(): Promise<unknown>;
 }
 
-/** Makes the mounts of a pod of the workload, or of the Job. */
 export function openPod(
   tree: ImageTree,
   manifests: readonly Manifest[],

@@ -15,7 +15,6 @@ const main = join(root, "src/main.ts");
 const unit = readFileSync(join(root, "deploy/systemd/sluice.service"), "utf8");
 const guide = readFileSync(join(root, "docs/deploy/systemd.md"), "utf8");
 
-/** Returns the code blocks of the guide in a language. */
 function blocks(language: string): string[] {
   return [...guide.matchAll(/^```(\w*)\n([^]*?)^```$/gm)].flatMap(([, name, text = ""]) =>
     name === language ? [text] : [],

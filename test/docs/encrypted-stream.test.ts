@@ -74,7 +74,6 @@ test("the ticket of the page is read from the relayed answer of the gateway", as
   assert.equal(stdout, "one-ticket\n");
 });
 
-/** `sluice dev` on free ports, and what it prints. */
 async function spawnDev(
   t: TestContext,
 ): Promise<{ readonly url: string; readonly key: string; readonly simulated_root: string }> {

@@ -3,7 +3,6 @@ import { isObject } from "../../src/base/is-object.ts";
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Returns the lines of the table. None if the schema has no options. */
 export function optionTable(options: Schema | undefined): string[] {
   const properties = Object.entries(objectAt(options, "properties"));
   if (properties.length === 0) return [];

@@ -19,7 +19,6 @@ const pages = globSync(["*.md", "docs/**/*.md", "plugins/**/README.md", "bench/R
   cwd: root,
 }).toSorted();
 
-/** The laboratory notes beside the code. */
 const notes = globSync("{bench,plugins,src}/**/notes.md", { cwd: root }).toSorted();
 
 function read(page: string): string {

@@ -17,7 +17,6 @@ import { root } from "./tables.ts";
 const run = promisify(execFile);
 const pages = globSync("docs/{recipes,migrate}/*.md", { cwd: root }).toSorted();
 
-/** The blocks of a page in a language. */
 function blocks(page: string, language: string): string[] {
   const text = readFileSync(join(root, page), "utf8");
   return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, "gm"))].map(
@@ -93,7 +92,6 @@ test("the recipe of a proxy forwards requests with a key", async (t) => {
   assert.equal((await fetch(`${gateway.url}/v1/models`)).status, 401);
 });
 
-/** Writes programs of a page into files, with the addresses and the key of a gateway. Returns the files. */
 function writePrograms(
   t: TestContext,
   programs: readonly string[],

@@ -26,7 +26,6 @@ function read(page: string): string {
   return readFileSync(join(site, page), "utf8");
 }
 
-/** Returns the values of an attribute in the order of the page. */
 function values(html: string, attribute: string): string[] {
   return [...html.matchAll(new RegExp(` ${attribute}="([^"]*)"`, "g"))].map(([, value = ""]) =>
     decodeURI(value.replaceAll("&amp;", "&")),

@@ -44,7 +44,6 @@ export async function renderTables(): Promise<Map<string, { page: string; table:
   ]);
 }
 
-/** Returns the lines of a page's table, from its marker on; undefined if there is no such marker. */
 export function findTable(page: string, name: string): { at: number; lines: string[] } | undefined {
   const lines = page.split("\n");
   const marker = lines.indexOf(`<!-- table: ${name} -->`);
@@ -54,10 +53,7 @@ export function findTable(page: string, name: string): { at: number; lines: stri
   return { at: marker + 2, lines: end === -1 ? rest : rest.slice(0, end) };
 }
 
-/**
- * The clients with the APIs for models over which they are tested. The tests in test/clients and test/agents run every
- * entry of the same lists. Those of the large agents run in .ci/try-agents only.
- */
+/** The clients with the APIs over which they are tested. Those of the large agents run in .ci/try-agents only. */
 function clientTable(): Table {
   const apis = ["chat", "responses", "messages", "embeddings"];
   const judged = [
@@ -114,10 +110,7 @@ function methodTable(optional: boolean): Table {
   return [["method", "params", "milli-CU", "lifetime"], ...rows];
 }
 
-/**
- * Asks gateways with the shipped pipeline.yaml and, for their metrics, with a database, alerts, a checkpoint and a route of
- * `forward`. One of them shares credit, one of these also exports usage, and one has only a data folder.
- */
+/** Asks gateways with the shipped pipeline.yaml, and with every part that has metrics of its own. */
 async function askGateway(): Promise<{ metrics: Table; tools: Table }> {
   const shipped = readFileSync(join(root, "pipeline.yaml"), "utf8");
   const forwarded = "  - { path: /forwarded/*, to: { forward: { upstream: ledger } } }\n";

@@ -20,7 +20,6 @@ const files = [...page.matchAll(/^`([\w.-]+)`:\n\n```\w+\n([^]*?)^```$/gm)].map(
   ([, name = "", text = ""]) => ({ name, text }),
 );
 
-/** The folder after the page's first commands, with the page's files. */
 function project(t: TestContext): string {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
@@ -321,7 +320,6 @@ test("the surface that keeps a value compiles, and finds the value after a resta
   assert.match(answers[1] ?? "", /^{"at":\d+}$/);
 });
 
-/** Returns the answer to a message. */
 function echoed(url: string, message: string): Promise<unknown> {
   const { promise, resolve, reject } = Promise.withResolvers<unknown>();
   const socket = new WebSocket(`${url}/echo`, "echo.v1");

@@ -32,9 +32,7 @@ export interface Attacked {
   readonly adminUrl: string;
   /** One key of each of two workspaces with the plan Enterprise. They may do everything but administer the platform. */
   readonly keys: readonly [string, string];
-  /** Opens a connection, which ends with the test. */
   open(t: TestContext): Socket;
-  /** Posts a body with the first key. Resolves with status and text. */
   post(path: string, body: object): Promise<{ readonly status: number; readonly text: string }>;
   /** The gateway must still run, within its memory limit and without a long turn since the last call. */
   assertHealthy(t: TestContext): Promise<void>;
@@ -42,10 +40,7 @@ export interface Attacked {
   assertAnswered(): Promise<void>;
 }
 
-/**
- * Starts a gateway with the shipped pipeline.yaml and watches its health. Its memory is limited to 512 MiB, where this
- * user can make cgroups. `env`: the addresses of its backends.
- */
+/** Starts a gateway with the shipped pipeline.yaml and at most 512 MiB, where this user can make cgroups. */
 export async function startAttacked(
   t: TestContext,
   env: Readonly<Record<string, string>>,
@@ -142,7 +137,6 @@ function makeAccounts(file: string, env: Readonly<Record<string, string>>): Test
   return { folder, keys: [makeKey(file, own), makeKey(file, own)] };
 }
 
-/** Makes a workspace and a key. */
 function makeKey(file: string, env: Readonly<Record<string, string>>): string {
   const make = (...words: string[]): { id: string; key: string } =>
     JSON.parse(sluice([...words, "--config", file, "--json"], env)) as { id: string; key: string };

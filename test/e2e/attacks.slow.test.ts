@@ -1,8 +1,7 @@
 /**
- * Clients and a model server that make a gateway with a memory limit of 512 MiB work and hold as much as they can. It
- * stays within its limit and answers health checks within 200 ms on a machine that is not busy: the tests limit the CPU
- * time of a turn of the event loop, and `node bench/attacks.ts` prints its figures for each attack. Compressed data that
- * becomes gigabytes is refused.
+ * Clients and a model server that make a gateway with 512 MiB work and hold as much as they can. It stays within its
+ * limit and answers health checks within 200 ms on a quiet machine: the tests limit the CPU time of a turn of the event
+ * loop. `node bench/attacks.ts` prints the figures of each attack.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -33,7 +32,6 @@ const arrayOfReads = (at: string): string =>
     Array<object>(50).fill(rpc("state_getStorage", ["0x3a636f6465", `0x${at.repeat(32)}`])),
   );
 
-/** Returns the head of a call of the node. `bytes`: the length of its body. */
 function headOf(key: string, bytes: number): string {
   return (
     `POST /v1/ledger/rpc HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${key}\r\n` +
@@ -272,7 +270,6 @@ test("a compressed list of models and compressed answers of a node", async (t) =
   await attacked.assertAnswered();
 });
 
-/** Connects to the node proxy. `at`: which key. */
 function connectLedger({ url, keys }: Attacked, at: 0 | 1) {
   return connectWs(`${url}/v1/ledger/rpc`, { key: keys[at] });
 }

@@ -1,4 +1,3 @@
-/** A billing system that keeps all events that it receives. */
 import assert from "node:assert/strict";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,7 +1,4 @@
-/**
- * @polkadot/api with both of its providers, PAPI (polkadot-api) and the ledger tools, through the gateway to a real runtime and to
- * the demo node.
- */
+/** @polkadot/api with both providers, PAPI and the ledger tools, through the gateway to a runtime and the demo node. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { ApiPromise, HttpProvider, Keyring, WsProvider } from "@polkadot/api";
@@ -25,13 +22,11 @@ const accounts = "0x26aa394eea5630e07c48ae0c9558cef7b99d880ec681799c0cf30e888637
 const funded = "100000000000000000";
 const pairOf = (name: string) => new Keyring({ type: "sr25519" }).addFromUri(name);
 
-/** Clients of one gateway: over HTTP, over WebSocket, and PAPI. */
 interface Clients {
   readonly gateway: LedgerGateway;
   readonly http: ApiPromise;
   readonly ws: ApiPromise;
   readonly papi: PolkadotClient;
-  /** Sends a body to the node proxy and returns the answer. */
   send(body: unknown): Promise<unknown>;
 }
 
@@ -65,13 +60,11 @@ async function connectAll(nodeUrl: string, stack: AsyncDisposableStack): Promise
   };
 }
 
-/** The free balance of a `System.Account` value. */
 function balance(account: { toJSON(): unknown }): string {
   const { data } = account.toJSON() as { data: { free: string | number } };
   return BigInt(data.free).toString();
 }
 
-/** The gateway's answer to a method that is not whitelisted. */
 const notAllowed = (id: number): unknown => ({
   jsonrpc: "2.0",
   id,

@@ -1,14 +1,10 @@
-/**
- * Runs a real runtime as a node, offline: chopsticks with the chain specification in ../shared. Without ../shared its
- * tests are skipped; with CI=true they fail.
- */
+/** Runs a real runtime as a node, offline: chopsticks with the chain specification in ../shared. */
 import { existsSync } from "node:fs";
 import { resultOf } from "../plugins/ledger/demo/rpc-client.ts";
 import { startNodeProcess, type NodeProcess } from "./node-process.ts";
 
 export const specsFolder = new URL("../../../shared/fixtures/specs/", import.meta.url);
 
-/** For the option `skip` of a test. */
 export const withoutSpecs: string | false =
   process.env["CI"] !== "true" && !existsSync(specsFolder)
     ? "needs ../shared/fixtures/specs"

@@ -11,10 +11,9 @@ import { startTestGateway, type TestGateway } from "../../plugins/contracts/test
 import { slowness } from "./slowness.ts";
 
 /**
- * A body within its size limit must not block the event loop for 200 ms. The tests allow more, because they share noisy
- * processors with other tests, and their client makes its request in the same thread. The bodies that were found
- * blocked the loop for 7 to 15 seconds. The CPU time of the thread is measured, because on a busy machine a clock also
- * counts the time spent waiting. A slow machine gets more: see slowness.ts.
+ * A body within its size limit must not block the event loop for 200 ms. The tests measure CPU time, because on a busy
+ * machine a clock also counts the time spent waiting, and allow more, because their client uses the same thread. The
+ * bodies that were found blocked the loop for 7 to 15 seconds. For slow machines, see slowness.ts.
  */
 const maxGapMs = 1_000;
 
@@ -72,9 +71,7 @@ interface Answer {
   readonly gapMs: number;
 }
 
-/**
- * Returns a function that stops watching and returns the longest time between two turns of timers, in ms of CPU time.
- */
+/** Returns a function that stops watching and returns the longest CPU time in ms between two turns of timers. */
 function watchLoop(): () => number {
   let last = process.threadCpuUsage();
   let maxMicros = 0;
@@ -91,7 +88,6 @@ function watchLoop(): () => number {
   };
 }
 
-/** Sends a body and measures for how long it blocked the event loop. */
 async function ask({ method, path }: Surface, body: Uint8Array<ArrayBuffer>): Promise<Answer> {
   const watch = watchLoop();
   const response = await fetch(gateway.url + path(), {
@@ -127,7 +123,6 @@ function numbered(
   return Buffer.from(`{"extra_body":{${pieces.join(",")}}}`);
 }
 
-/** Bodies above a limit, by their content. */
 const excessive: Readonly<Record<string, (bytes: number) => Buffer<ArrayBuffer>>> = {
   elements: (bytes) =>
     filled(bytes, '{"jsonrpc":"2.0","id":1,"method":"system_chain","params":[0', ",0", "]}"),

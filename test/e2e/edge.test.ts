@@ -61,7 +61,6 @@ interface Edge extends AsyncDisposable {
   readonly clock: ManualClock;
   readonly upstreamCalls: () => number;
   readonly ask: (path: string, options?: TestRequest) => Promise<Answer>;
-  /** Stops the gateway and reads the access log. */
   readonly logged: () => Promise<Record<string, unknown>[]>;
 }
 

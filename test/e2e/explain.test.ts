@@ -49,7 +49,6 @@ interface Sent {
 
 let requests = 0;
 
-/** Sends a request with its own id and returns the id with the answer. */
 async function send(
   gateway: TestGateway,
   path: string,
@@ -322,7 +321,6 @@ upstreams: { up: { urls: "${url}" } }
     try {
       await using gateway = await start({ pipeline: streams, account: { capabilities: admin } });
       const { id, headers } = await send(gateway, "/stream", { key: gateway.key, headers: asked });
-      // The gateway itself writes this header.
       const explanation = JSON.parse(headers.get("x-sluice-trace") ?? "") as Explanation;
       assert.equal(explanation.steps.at(-1)?.ms, undefined);
       assert.match(headers.get("server-timing") ?? "", /rate-limit;dur=.*total;dur=/);

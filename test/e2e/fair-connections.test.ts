@@ -27,7 +27,6 @@ async function startSlowNode() {
   });
   return Object.assign(state, {
     url: await listening(server),
-    /** Ends the calls that wait, and answers all others. */
     release() {
       isSlow = false;
       server.closeAllConnections();

@@ -48,7 +48,6 @@ interface Running {
   /** The body of a request whose answer has begun. */
   readonly body: Promise<string>;
   readonly upstream: ServerResponse;
-  /** Lines of the log, parsed. */
   readonly lines: () => readonly Record<string, unknown>[];
 }
 

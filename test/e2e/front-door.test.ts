@@ -55,7 +55,6 @@ describe("the root", () => {
       .join("\n")
       .replace("to: front-page", 'to: { front-page: { title: "A <b> & c" } }');
     await using other = await startTestGateway({ pipeline });
-    // Every answer of this route has these members.
     const body = (await (await fetch(other.url)).json()) as { name: string; links: object };
     assert.equal(body.name, "A <b> & c");
     assert.deepEqual(Object.keys(body.links), ["openapi", "discovery"]);

@@ -10,16 +10,12 @@ export interface GatewayProcess {
   readonly url: string;
   readonly adminUrl: string;
   readonly child: ChildProcess;
-  /** Resolves with exit code and signal. */
   readonly exited: Promise<[number | null, NodeJS.Signals | null]>;
 }
 
 type Env = Readonly<Record<string, string>>;
 
-/**
- * Runs `sluice start`. Resolves when the gateway listens; rejects with what it wrote to standard error. `wrapper`: a
- * program and its arguments, which runs the gateway as its child. `onLine`: called with each line of standard output.
- */
+/** Rejects with what the gateway wrote to standard error. `wrapper`: a program that runs it as its child. */
 export async function spawnGateway(
   configFile: string,
   env: Env,
@@ -49,7 +45,7 @@ export async function spawnGateway(
   return { url, adminUrl, child, exited };
 }
 
-/** Runs another command of `sluice`. Resolves with its standard output when it exits with 0. */
+/** Returns the standard output of another command. Throws unless it exits with 0. */
 export function sluice(args: readonly string[], env: Env): string {
   const result = spawnSync(process.execPath, [main, ...args], {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
@@ -60,7 +56,6 @@ export function sluice(args: readonly string[], env: Env): string {
   return result.stdout;
 }
 
-/** Runs another command of `sluice`. Yields the lines of its standard output, and throws unless it exits with 0. */
 export async function* sluiceLines(args: readonly string[], env: Env): AsyncGenerator<string> {
   const child = spawn(process.execPath, [main, ...args], {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
@@ -74,7 +69,6 @@ export async function* sluiceLines(args: readonly string[], env: Env): AsyncGene
 
 const hasPrlimit = spawnSync("prlimit", ["--version"]).error === undefined;
 
-/** For the option `skip` of a test that uses `limitFiles`. */
 export const withoutPrlimit: string | false =
   hasPrlimit || process.env["CI"] === "true" ? false : "needs prlimit (util-linux)";
 

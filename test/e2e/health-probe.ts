@@ -1,7 +1,4 @@
-/**
- * Asks for the health of the gateway at the URL in its arguments, in its own process, so that the clients of a test do
- * not delay it. Answers the message of its parent with the longest time of an answer in milliseconds.
- */
+/** Measures the longest health check of the gateway in its own process, so that clients of a test do not delay it. */
 const url = `${process.argv[2]}/healthz`;
 let longest = 0;
 // The first request also loads what `fetch` needs.

@@ -35,10 +35,7 @@ routes:
   - { path: "/{id}/ledger", methods: [POST], run: [{ use: once }], to: line-counter }
 `;
 
-/**
- * The answer to a repeated request: new work, the stored response, or a conflict because the request may still be
- * running.
- */
+/** `conflict`: the first request may still be running. */
 type Repeated = "runs" | "replayed" | "conflict";
 
 interface Point {
@@ -126,7 +123,6 @@ function endLease(shop: Shop, key: string): void {
   assert.equal(ended.changes, 1);
 }
 
-/** Kills the gateway at each point, and passes the answers to the repeated requests to `check`. */
 async function killAt(
   shop: Shop,
   all: readonly Point[],

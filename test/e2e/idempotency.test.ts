@@ -13,7 +13,6 @@ import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { withFolderSql } from "../store/open-sql.ts";
 
-/** The shipped pipeline without its log lines. */
 const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8")
   .replaceAll(/^ {4}- access-log.*$/gm, "")
   .replace("access-log, ", "");
@@ -23,7 +22,6 @@ const mebibyte = 1024 * 1024;
 interface Shipped extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
-  /** Keys of an administrator of the workspace and of the platform. */
   readonly admin: TestKey;
   readonly platform: TestKey;
   readonly post: (action: string, body: string, more?: More) => Promise<Answer>;
@@ -115,7 +113,6 @@ async function ask(url: string, init: RequestInit): Promise<Answer> {
 const buy = '{"amount_cu_milli":700}';
 const idempotencyKey = "gateway_one";
 
-/** A later answer equals the first one byte for byte. */
 function isReplayOf(again: Answer, first: Answer): void {
   const { status, text, contentType } = first;
   assert.deepEqual(

@@ -32,7 +32,6 @@ interface Keyed extends AsyncDisposable {
   /** The settings as a command in another process has them. */
   readonly store: AccountStore;
   readonly by: () => ChangeAuthor;
-  /** Changes the gateway's key and lets it follow. */
   readonly set: (settings: KeySettings) => Promise<void>;
   /** Returns the status, or the code and message of a refusal. */
   readonly call: (key?: string, from?: string) => Promise<number | string>;

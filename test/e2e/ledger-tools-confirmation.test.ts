@@ -18,7 +18,6 @@ const hash = `0x${"7".repeat(64)}`;
 const tool = "ledger_submitExtrinsic";
 const answers = { author_submitExtrinsic: () => hash };
 
-/** Two signed extrinsics of the recording. */
 function extrinsics(): readonly [string, string] {
   const signed = recordedChain("westend-dev")
     .blocks.flatMap(({ block }) => block.block.extrinsics)

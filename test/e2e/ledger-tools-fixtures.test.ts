@@ -1,7 +1,4 @@
-/**
- * The ledger tools end to end with recorded chains: the whole pipeline, the decoder, and a node that answers from the
- * recording.
- */
+/** The ledger tools with recorded chains: the whole pipeline, the decoder, and a node that answers from a recording. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {

@@ -8,7 +8,6 @@ import { startRpcNode, type Answers, type RpcNode } from "./rpc-node.ts";
 
 const fixtures = new URL("../../../shared/fixtures/chain/", import.meta.url);
 
-/** For the option `skip` of a test. */
 export const withoutFixtures: string | false =
   process.env["CI"] !== "true" && !existsSync(fixtures) ? "needs ../shared/fixtures/chain" : false;
 
@@ -154,9 +153,7 @@ routes:
 
 export interface ToolsGateway extends AsyncDisposable {
   readonly gateway: TestGateway;
-  /** Makes one call of a tool through /rpc. */
   call(tool: string, params: unknown, key?: string): Promise<Called>;
-  /** Returns the result of a call that must succeed. */
   ask(tool: string, params: unknown): Promise<unknown>;
 }
 

@@ -28,7 +28,6 @@ const withKey = (): { requestInit: RequestInit } => ({
 });
 const info = { name: "test", version: "1" };
 
-/** The members of a client that the test uses, the same for both SDKs. */
 interface Client {
   listTools(): Promise<{ tools: readonly { name: string }[] }>;
   callTool(params: object, ...rest: Parsed[]): Promise<Parsed>;

@@ -9,7 +9,6 @@ import {
 
 const here = import.meta.dirname;
 
-/** Returns a pipeline.yaml with `/mcp`. `mcp` and `tools`: as in McpGatewayOptions. */
 export function mcpPipeline(mcp: string, tools: NonNullable<McpGatewayOptions["tools"]>): string {
   return `
 version: 1
@@ -64,7 +63,6 @@ export interface McpRequest {
   readonly body?: unknown;
 }
 
-/** Sends one request with the gateway's own key. */
 export function ask(
   gateway: Pick<TestGateway, "url" | "key">,
   wanted: McpRequest,
@@ -99,7 +97,6 @@ export function ask(
   return promise;
 }
 
-/** The headers and body of a request of revision 2026-07-28. */
 export function stateless(
   method: string,
   params: Readonly<Record<string, unknown>> = {},
@@ -132,7 +129,6 @@ export function stateless(
   };
 }
 
-/** Event data of an event stream, parsed. */
 export function eventsOf(text: string): Parsed[] {
   return text
     .split("\n")

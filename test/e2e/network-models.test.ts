@@ -1,7 +1,4 @@
-/**
- * PUT /v1/admin/confidential/{network}/models with a whole gateway: the change is stored, audited and seen by a second
- * gateway.
- */
+/** PUT /v1/admin/confidential/{network}/models: a change is stored, audited and seen by a second gateway. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -66,7 +63,6 @@ async function models({ url, key }: TestGateway): Promise<Listed["data"]> {
   return ((await response.json()) as Listed).data;
 }
 
-/** Returns a check by the schema of the OpenAPI document. */
 async function documentedBody({ url }: TestGateway): Promise<(body: unknown) => boolean> {
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as object;
   const $ref = `document#/paths/~1admin~1{network}~1models/put/requestBody/content/application~1json/schema`;

@@ -55,7 +55,6 @@ function messageOf(
   );
 }
 
-/** One message, several, or something that is not a message. */
 function bodyOf(message: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return fc.oneof(
     { weight: 8, arbitrary: message },
@@ -68,7 +67,6 @@ function bodyOf(message: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
 const post = (path: string, body: unknown): Promise<Answer> =>
   send(gateway, JSON.stringify(body), { path });
 
-/** Returns the codes of the JSON-RPC errors in an answer. */
 function errorCodes({ text }: Answer): number[] {
   if (text === "") return [];
   // The gateway's own answers.
@@ -122,7 +120,6 @@ const malformed = [-32700, -32600];
 /** The codes for an unknown method and for invalid params, which are documented per tool. */
 const wrong = [...malformed, -32601, -32602];
 
-/** Codes for a generated call, whose tool or members do not exist. */
 const wrongCalls = ["GATEWAY_TOOL_NOT_FOUND", "GATEWAY_INVALID_PARAMS", "GATEWAY_SCHEMA_VIOLATION"];
 
 test("the node proxy accepts exactly the documented requests", async () => {

@@ -1,7 +1,4 @@
-/**
- * Query and header parameters: the OpenAPI document of the shipped pipeline states exactly which values the routes
- * accept.
- */
+/** Query and header parameters: the OpenAPI document states exactly which values the shipped routes accept. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { request, type IncomingMessage } from "node:http";
@@ -58,7 +55,6 @@ const samples: Readonly<Record<string, Samples>> = {
   "header mcp-session-id": { inside: ["any"], outside: [undefined] },
 };
 
-/** Bodies of the operations that need one in addition to their parameters. */
 const bodies: Readonly<Record<string, object>> = {
   "/tma/workspaces/{id}/upgrade": { plan: "enterprise" },
   "/tma/workspaces/{id}/downgrade": { plan: "startup" },
@@ -129,7 +125,6 @@ test("a value that the document allows is accepted, and a value just outside its
   }
 });
 
-/** Returns whether this value of the parameter is accepted in a request that is otherwise valid. */
 async function isTaken(
   method: string,
   path: string,

@@ -19,7 +19,6 @@ routes:
   - { path: /held, methods: [GET], run: [request-id], to: { forward: { upstream: plain } } }
 ${more}`;
 
-/** An upstream whose answers the test releases. */
 async function heldUpstream(): Promise<
   { url: string; arrived: Promise<ServerResponse> } & AsyncDisposable
 > {
@@ -38,7 +37,6 @@ async function withFolder(work: (folder: string) => Promise<void>): Promise<void
   }
 }
 
-/** Repeats the request until the answer is the expected one, for at most 10 s. */
 async function until(ask: () => Promise<boolean>): Promise<void> {
   const deadline = AbortSignal.timeout(10_000);
   while (!(await ask())) deadline.throwIfAborted();

@@ -20,7 +20,6 @@ routes:
   - { path: /plain, methods: [POST], to: { forward: { upstream: plain } } }
 `;
 
-/** Returns the name of the chain, as the node at this path reports it. */
 async function chainOf(gateway: TestGateway, path: string): Promise<unknown> {
   const response = await fetch(gateway.url + path, {
     method: "POST",

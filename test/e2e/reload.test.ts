@@ -58,7 +58,6 @@ function variation(n: number): { text: (node: string, streams: string) => string
   }
 }
 
-/** An upstream whose answers stay open until the test ends them. */
 async function streamServer(): Promise<
   { url: string; open: Set<ServerResponse> } & AsyncDisposable
 > {

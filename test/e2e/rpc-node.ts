@@ -55,7 +55,6 @@ export async function startRpcNode(answers: Answers = {}): Promise<RpcNode> {
   return { url: await listening(server), calls, [Symbol.asyncDispose]: () => closed(server) };
 }
 
-/** Listens on a free port of the loopback and returns the base URL. */
 export async function listening(server: Server): Promise<string> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -1,4 +1,3 @@
-/** Starts a gateway with the shipped pipeline.yaml in front of a node. */
 import { readFileSync } from "node:fs";
 import {
   startTestGateway,

@@ -4,7 +4,6 @@ import { defineTools } from "../../src/plugin.ts";
 
 /** Events that the tools report to the test, which runs in the same process. */
 export const worker = {
-  /** Number of calls that the worker has received. */
   asked: 0,
   gate: Promise.resolve(),
   onAsked: (): void => {},

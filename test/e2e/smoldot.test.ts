@@ -35,7 +35,6 @@ interface Message {
 /** The messages of a server: results and events with their ids replaced, and the codes of errors. */
 type Said = readonly [call: string, answer: unknown];
 
-/** Makes the same calls at any server of the specification. Returns its answers. */
 async function interview(url: string, key?: string): Promise<readonly Said[]> {
   await using client = await connectWs(url, key === undefined ? {} : { key });
   const said: Said[] = [];
@@ -110,10 +109,7 @@ async function interview(url: string, key?: string): Promise<readonly Said[]> {
   return said;
 }
 
-/**
- * Where smoldot 2.0 answers -32602 although the specification has a code of its own. The gateway answers as the
- * specification says.
- */
+/** Where smoldot 2.0 answers -32602, although the specification and the gateway have a code of its own. */
 const ownCodes: ReadonlyMap<string, number> = new Map([
   ["unpin", -32801],
   ["call", -32802],

@@ -22,7 +22,6 @@ let folder: string;
 before(async () => void (folder = await mkdtemp(join(tmpdir(), "sluice-dev-"))));
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** Output of `sluice dev --json`: the parts that these tests use. */
 interface Printed {
   readonly rpc_url: string;
   readonly chat_url?: string;
@@ -59,7 +58,6 @@ function spawnDev(args: readonly string[], env: Env = {}): ChildProcess {
   });
 }
 
-/** Runs `sluice dev --json` around `work`, ends it with SIGTERM and returns its exit code. */
 async function withDev(env: Env, work: (printed: Printed) => Promise<void>): Promise<unknown> {
   const child = spawnDev(["--json"], env);
   const exited = once(child, "close");
@@ -79,7 +77,6 @@ async function withDev(env: Env, work: (printed: Printed) => Promise<void>): Pro
   return (await exited)[0];
 }
 
-/** Runs a `sluice dev` that must not start. */
 async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly error: string }> {
   const child = spawnDev([], env);
   let error = "";
@@ -88,7 +85,6 @@ async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly e
   return { code, error };
 }
 
-/** Returns the requests to the node; `chatOf` returns the other one. */
 function callsOf({ requests }: Printed): Printed["requests"] {
   return requests.filter(({ curl }) => curl.startsWith("curl -s "));
 }
@@ -137,7 +133,6 @@ test("sluice dev with its demo backends", async (t) => {
     let next: Printed | undefined;
     for await (const line of lines) {
       if (!line.startsWith("{")) continue;
-      // `sluice dev --json` prints this line; the test compares its members.
       next = JSON.parse(line) as Printed;
       break;
     }

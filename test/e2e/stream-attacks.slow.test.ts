@@ -25,7 +25,6 @@ const target = { network: "confidential-classic", termination: "gateway" } as co
 interface AttackedStream extends Attacked {
   /** Connects. Undefined if the gateway refuses the connection. */
   wire(): Promise<Wire | undefined>;
-  /** Connects and completes the handshake. */
   session(): Promise<OpenStream>;
 }
 

@@ -48,10 +48,7 @@ export interface ToolsGateway extends TestGateway {
   readonly clock: ManualClock;
 }
 
-/**
- * Its clock does not advance by itself: no bucket refills, and a tool that hangs does so until the test advances the
- * clock.
- */
+/** Its clock does not advance by itself: no bucket refills, and a tool that hangs waits for the test. */
 export async function startToolsGateway(
   options: Partial<TestGatewayOptions> = {},
 ): Promise<ToolsGateway> {
@@ -78,7 +75,6 @@ export interface ToolsRequest {
   readonly watch?: (req: ClientRequest) => void;
 }
 
-/** Sends a body unchanged to `/rpc` with the gateway's own key. */
 export function send(
   gateway: TestGateway,
   body: string | Buffer | undefined,

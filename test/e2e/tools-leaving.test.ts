@@ -1,7 +1,6 @@
 /**
- * A client that leaves. For every surface that calls tools, and for the node proxy, the calls that the node (or a
- * tool's own worker) received are charged, at whatever moment the client leaves. Calls that have not begun are not
- * started.
+ * A client that leaves pays for the calls that the node or a tool's worker has received, on every surface that calls
+ * tools and on the node proxy. Calls that have not begun are not started.
  */
 import assert from "node:assert/strict";
 import { createServer, request, type ClientRequest, type IncomingMessage } from "node:http";
@@ -12,7 +11,6 @@ import { startTestGateway, type TestGateway } from "../../plugins/contracts/test
 import { worker } from "./slow-tools.ts";
 import { closed, healthyNode, listening } from "./rpc-node.ts";
 
-/** The moments at which a client leaves. */
 const moments = [
   "before its request is whole",
   "while the work is done",
@@ -29,7 +27,6 @@ interface Call {
 
 /** A node that answers reads of storage when the test opens its gate, and everything else at once. */
 class GatedNode {
-  /** The storage keys that it was asked for. */
   readonly asked: string[] = [];
   gate = Promise.withResolvers<void>();
   onAsked: () => void = () => {};
@@ -124,7 +121,6 @@ const stateless = (params: object): Wanted => ({
   },
 });
 
-/** The surfaces that call tools. */
 const surfaces: Readonly<Record<string, Body>> = {
   "/rpc": ({ tool, input }) => ({
     path: "/rpc",
@@ -155,10 +151,7 @@ const surfaces: Readonly<Record<string, Body>> = {
   "the stateless lane of /mcp": ({ tool, input }) => stateless({ name: tool, arguments: input }),
 };
 
-/**
- * Runs one client that leaves. When its exchange has ended, resolves with the calls that the node and the worker
- * received.
- */
+/** Runs one client that leaves. Resolves with the calls that the node and the worker received by the end. */
 async function leave(
   { gateway, node }: Setup,
   { path, body, headers = {} }: Wanted,
@@ -400,7 +393,6 @@ async function isListening(url: string): Promise<boolean> {
   );
 }
 
-/** Returns the token from the first call of the write tool. */
 async function tokenOf({ url, key }: TestGateway): Promise<unknown> {
   const response = await fetch(`${url}/rpc`, {
     method: "POST",

@@ -4,7 +4,6 @@ import { defineTools } from "../../src/plugin.ts";
 
 /** The calls that the tools received, for the test, which runs in the same process. */
 export const seen = {
-  /** Calls of `hangs` that have begun. */
   hanging: 0,
   aborted: 0,
   writes: [] as unknown[],

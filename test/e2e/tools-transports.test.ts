@@ -35,7 +35,6 @@ after(async () => {
   await node[Symbol.asyncDispose]();
 });
 
-/** One form of a call. */
 interface Transport {
   readonly name: string;
   call(tool: string, input: unknown, key?: string): Promise<Answer>;
@@ -43,7 +42,6 @@ interface Transport {
   failure(body: Parsed): { readonly code: string; readonly message: string } | undefined;
   /** The tool's result as JSON text. */
   result(answer: Answer): string;
-  /** The cost and the other usage that the answer reports. */
   usage(body: Parsed): Parsed;
 }
 

@@ -4,10 +4,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 
-/**
- * Asks the gateway at `url` for its health from another process until the returned function is called, which reports and
- * returns the longest time in milliseconds.
- */
+/** Returns a function that stops asking for `/healthz` from another process, and returns the longest time in ms. */
 export function watchHealth(
   t: Pick<TestContext, "after" | "diagnostic">,
   url: string,

@@ -78,11 +78,9 @@ interface Seen {
   readonly text: string;
   readonly line: Line;
   readonly explanation: Explanation;
-  /** The row of the Live view. */
   readonly row: { readonly code?: string; readonly calls?: Line["calls"] };
 }
 
-/** Sends a request. Resolves with what its client and its operators see of it. */
 async function observe(
   path: string,
   body: unknown,
@@ -108,10 +106,7 @@ async function observe(
   };
 }
 
-/**
- * Waits for the access log to write the line, which it does within a quarter of a second. The last line may be
- * incomplete.
- */
+/** Waits for the line in the access log, which is written within 250 ms. The last line may be incomplete. */
 async function lineOf(id: string): Promise<Line> {
   for (;;) {
     const text = await readFile(join(gateway.folder, "access.log"), "utf8");
@@ -153,7 +148,6 @@ const call = (method: string, params: unknown, id = 1): object => ({
   params,
 });
 
-/** Checks what every observer reports about one call. */
 function assertSeen(seen: Seen, name: string, code: string | undefined, did: string): void {
   const calls = { names: [name], items: 1, failed: code === undefined ? 0 : 1 };
   assert.deepEqual([seen.line.code, seen.line.calls], [code, calls]);

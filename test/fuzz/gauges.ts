@@ -1,13 +1,9 @@
-/** Gauges of everything that a gateway still holds after its last request. */
 import { readMetrics } from "../../bench/soak/sample.ts";
 
 /** The gateway may learn a little later than its client that a connection has closed. */
 const settleMs = 5_000;
 
-/**
- * Resolves when no gauge of open sessions, exchanges or reservations in /metrics is above 0. Rejects after five seconds
- * and lists the gauges that are.
- */
+/** Rejects after five seconds with the gauges of open sessions, exchanges or reservations that are above 0. */
 export async function gaugesAreZero(adminUrl: string): Promise<void> {
   const deadline = performance.now() + settleMs;
   for (;;) {

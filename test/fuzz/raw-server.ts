@@ -4,13 +4,11 @@ import { createServer, type AddressInfo, type Socket } from "node:net";
 
 export interface RawAnswer {
   readonly pieces: readonly Buffer[];
-  /** Whether the connection stays open after these bytes. */
   readonly staysOpen: boolean;
 }
 
 export interface RawServer extends AsyncDisposable {
   readonly url: string;
-  /** The answer to every POST. */
   answer: RawAnswer;
   /** Resolves when every connection that the server has ended is closed, so that its client has noticed the end. */
   ended(): Promise<void>;
@@ -71,7 +69,6 @@ async function send(socket: Socket, { pieces, staysOpen }: RawAnswer): Promise<v
   await closed;
 }
 
-/** Returns an answer with a Content-Length. */
 export function httpAnswer(
   status: number,
   body: string | Buffer,

@@ -8,14 +8,11 @@ export interface FuzzTarget {
   run(random: Random): Promise<void>;
 }
 
-/** Draws the inputs of one round. */
 export interface Random {
   readonly seed: number;
-  /** Inputs drawn so far in this round. */
   readonly inputs: number;
   /**
-   * Runs `property` with `runs` inputs. On a failure it looks for the smallest input that still fails, and throws
-   * `FuzzFailure`.
+   * Runs `property` with `runs` inputs. On a failure it throws `FuzzFailure` with the smallest input that still fails.
    */
   check<Input>(
     title: string,

@@ -1,4 +1,3 @@
-/** Every fuzz target. */
 import type { FuzzTarget } from "./target.ts";
 import { agentSurfaces } from "./targets/agent-surfaces.ts";
 import { blocks } from "./targets/blocks.ts";

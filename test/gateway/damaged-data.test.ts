@@ -29,7 +29,6 @@ interface Stopped {
   ) => Promise<{ readonly gateway: Gateway; readonly lines: readonly string[] }>;
 }
 
-/** Returns the folder of a gateway that has served a key and was stopped. */
 async function stopped(t: TestContext): Promise<Stopped> {
   const started = await startTestGateway({ pipeline });
   t.after(() => started[Symbol.asyncDispose]());

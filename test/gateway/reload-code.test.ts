@@ -16,7 +16,6 @@ routes:
   - { path: /two, to: two }
 `;
 
-/** A surface whose answer is an expression of its module. */
 const surface = (name: string, head: string, answer: string): string => `${head}
 export default {
   kind: "surface", name: "${name}", description: "x",

@@ -54,7 +54,6 @@ const filesOf = (code: string): Readonly<Record<string, string>> => ({
     };`,
 });
 
-/** A surface that answers with the result of a job, whose module imports another one. */
 const jobFiles = (code: string): Readonly<Record<string, string>> => ({
   "work.js": `
     const module = import.meta.resolve("./job.js");

@@ -103,7 +103,6 @@ test("a section that was removed is reported at the top of the file", async (t) 
   );
 });
 
-/** Replaces `fs.watch` for one test. */
 function watchWith(t: TestContext, watch: () => fs.FSWatcher): void {
   const mocked = t.mock.method(fs, "watch", watch);
   syncBuiltinESMExports();

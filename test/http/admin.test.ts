@@ -9,7 +9,6 @@ import { defineService } from "../../src/plugin.ts";
 import { keepingLog } from "../../src/testing/keeping-log.ts";
 import { startWithServices, type ServiceGateway } from "./service-gateway.ts";
 
-/** What the service reports to /readyz. */
 let state: true | string = true;
 
 const pages = defineService({

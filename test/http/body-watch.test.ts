@@ -25,11 +25,9 @@ interface Bench extends AsyncDisposable {
     key?: string;
     path?: string;
   }): Promise<Client>;
-  /** Waits until a number of bytes is held. */
   holds(bytes: number): Promise<void>;
 }
 
-/** A client in the middle of its body. */
 class Client {
   readonly socket: Socket;
   text = "";
@@ -46,7 +44,6 @@ class Client {
     this.socket.write(Buffer.alloc(bytes, "x"));
   }
 
-  /** Resolves with the status of the answer. */
   async status(): Promise<number> {
     while (!this.text.includes("\r\n\r\n")) await once(this.socket, "data");
     return Number(this.text.split(" ", 2)[1]);

@@ -1,7 +1,6 @@
 /**
  * A service that throws, rejects or breaks its contract affects only the answer for which it was called: each hook that
- * the gateway calls outside of requests, with each failure. Its methods are called by other plugins, so that their
- * failures are failures of these plugins (test/pipeline/run/failing-plugin.test.ts).
+ * the gateway calls outside of requests, with each failure. For methods, see test/pipeline/run/failing-plugin.test.ts.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -30,7 +29,6 @@ function serviceOf(name: string, start: Service["start"], more: Partial<Service>
 
 let hooks: Partial<ServiceHooks<object>> = {};
 let gateway: ServiceGateway;
-/** Fail while this is true. */
 let isBroken = true;
 
 before(async () => {

@@ -1,7 +1,4 @@
-/**
- * The operator's Fastify plugins in front of a gateway: every request passes through them, and every answer is in the
- * gateway's format.
- */
+/** The operator's Fastify plugins: every request passes through them, and every answer has the gateway's format. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";

@@ -11,9 +11,7 @@ import {
 const mebibyte = 1024 * 1024;
 const chunk = Buffer.alloc(64 * 1024, "x");
 const chunks = 1024;
-/**
- * Maximum number of bytes in the kernel's socket buffers and the streams of both processes. The whole body has 64 MiB.
- */
+/** The kernel's buffers and the streams of both processes hold at most this much. The whole body has 64 MiB. */
 const inFlightBytes = 24 * mebibyte;
 
 test("a client that does not read pauses the upstream, and gets the whole body when it reads", async () => {

@@ -15,7 +15,6 @@ import {
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/** Asserts the 503 for an upstream that failed before any of its bytes could be used. */
 async function assertUnavailable(port: number): Promise<void> {
   const { status, headers, body } = await ask({ port }, "/");
   assert.equal(status, 503);

@@ -18,7 +18,6 @@ interface Seen {
   readonly body: string;
 }
 
-/** An upstream that answers with the request that it received. */
 function mirror() {
   return httpUpstream((req, res) => {
     const chunks: Buffer[] = [];

@@ -14,9 +14,7 @@ export interface ForwardingGateway extends AsyncDisposable {
   readonly served: Served;
   readonly port: number;
   readonly pools: UpstreamPools;
-  /** How exchanges ended, in the order in which they were settled. */
   readonly outcomes: readonly Outcome[];
-  /** Resolves when `count` exchanges have been settled. */
   settled(count: number): Promise<void>;
 }
 
@@ -29,7 +27,6 @@ export interface ForwardingOptions {
   readonly headersMs?: number;
   readonly idleMs?: number;
   readonly connections?: number;
-  /** Scheme and host of the upstreams. */
   readonly origin?: string;
   /** Path and query that a plugin has put in place of the client's. */
   readonly target?: string;
@@ -138,7 +135,6 @@ export function rawUpstream(
   );
 }
 
-/** Returns a port on which nothing listens. */
 export async function deadPort(): Promise<number> {
   const { port, [Symbol.asyncDispose]: close } = await rawUpstream(() => {});
   await close();
@@ -152,7 +148,6 @@ export interface RawClient extends Disposable {
   send(text: string): void;
   /** Resolves when `text` has been received; rejects when the connection ends without it. */
   until(text: string): Promise<string>;
-  /** Resolves with everything received when the connection has closed. */
   closed(): Promise<string>;
 }
 

@@ -1,7 +1,4 @@
-/**
- * A surface that throws or rejects in each function that the core calls. Its own exchange fails once, and the process
- * serves the next request.
- */
+/** A surface that throws or rejects in any function that the core calls fails only its own exchange, and only once. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -14,15 +11,11 @@ import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 const bug = (): never => {
   throw new Error("a bug in a callback");
 };
-/**
- * The behaviour of an `async` callback. The types of the contract allow it, because the result of a callback is
- * ignored.
- */
+/** An `async` callback, as the types of the contract allow it: they ignore the result of a callback. */
 const laterBug = (): void => Promise.reject(new Error("a bug in a callback")) as unknown as void;
 const never = new Promise<never>(() => {});
 const fine: SurfaceHooks = { answer: () => ({ status: 200, body: "fine" }) };
 
-/** Counts how often `settled` ran, and resolves at the first call. */
 function settling(): { readonly step: TestStep; readonly first: Promise<unknown>; count: number } {
   const { promise: first, resolve } = Promise.withResolvers<unknown>();
   const counted = {
@@ -59,10 +52,7 @@ async function assertSurvives(
   return served.errors;
 }
 
-/**
- * Sends a request over its own socket and leaves. node:http handles requests with a body of unknown length, the fast
- * path the others.
- */
+/** Leaves after a request over its own socket. node:http handles bodies of unknown length, the fast path the others. */
 async function leave({ port }: Served, fields = ""): Promise<void> {
   const socket = connect(port, "127.0.0.1");
   socket.on("error", () => {});
@@ -100,7 +90,6 @@ function fillsUp(onDrain: () => void): {
   };
 }
 
-/** Streams one byte, then waits for the client to leave. */
 const waits = (prepare: (x: Exchange) => void): SurfaceHooks => ({
   async answer(x) {
     prepare(x);

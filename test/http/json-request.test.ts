@@ -7,7 +7,6 @@ import type { RpcItem } from "../../src/http/json/envelope.ts";
 const read = (body: string | Buffer): ReturnType<typeof readRequest> =>
   readRequest(Buffer.from(body), 50);
 
-/** The only item of a body that is a single request. */
 function single(body: string): RpcItem {
   const result = read(body);
   assert.equal(result.kind, "single", body);

@@ -9,7 +9,6 @@ import { ask, serve } from "../pipeline/harness.ts";
 
 const hello = { answer: (): Reply => ({ status: 200, body: "hello" }) };
 
-/** Sends raw bytes and reads until the server closes the connection. */
 async function raw(port: number, text: string): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   socket.write(text, "latin1");

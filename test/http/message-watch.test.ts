@@ -13,11 +13,9 @@ interface Bench extends AsyncDisposable {
   open(): Promise<Peer>;
 }
 
-/** A client, and the gateway's end of its connection. */
 interface Peer {
   readonly client: WebSocket;
   readonly connection: Connection;
-  /** Resolves with the close code. */
   readonly closed: Promise<number>;
   /** Sends a ping and waits for its pong, so that everything sent before has been read. */
   readonly ping: () => Promise<void>;

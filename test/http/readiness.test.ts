@@ -1,7 +1,4 @@
-/**
- * Which backends affect readiness: one that an operator has set must be usable, and more if `server.ready` says so. The
- * defaults of the shipped pipeline.yaml do not count.
- */
+/** Which backends affect readiness: those that an operator has set, and more if `server.ready` says so. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -98,7 +95,6 @@ test("a gateway without any usable backend is not ready", async () => {
   assert.equal((await readiness(gateway)).status, 503);
 });
 
-/** A service that reports these backends. */
 function serviceWith(backends: () => readonly BackendStatus[]) {
   const start = () => ({ service: {}, backends });
   return defineService({ name: "backends", description: "Reports backends.", start });

@@ -6,7 +6,6 @@ import { createServer, type AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { sendRequest } from "../../src/http/request.ts";
 
-/** Starts a server that sends this text and ends the connection. Returns its URL. */
 async function serverOf(t: TestContext, text: string): Promise<string> {
   const server = createServer((socket) => {
     socket.on("error", () => undefined);

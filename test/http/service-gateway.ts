@@ -10,7 +10,6 @@ const plugins = new Map<string, Plugin>();
 Object.assign(globalThis, { pluginsOfTests: plugins });
 
 export interface ServiceGateway extends BareGateway {
-  /** Loads other options of the services. Returns the faults. */
   reload(sections: object): Promise<readonly unknown[]>;
 }
 

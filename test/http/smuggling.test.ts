@@ -7,7 +7,6 @@ import {
   type Upstream,
 } from "./forwarding-gateway.ts";
 
-/** An upstream that records the request lines and bodies that it receives. */
 async function recorder(): Promise<{ readonly upstream: Upstream; readonly seen: string[] }> {
   const seen: string[] = [];
   const upstream = await httpUpstream((req, res) => {

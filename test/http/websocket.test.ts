@@ -1,7 +1,4 @@
-/**
- * WebSocket routes: the steps of the route, the handshake, messages in both directions, backpressure, and every way to
- * end.
- */
+/** WebSocket routes: steps, the handshake, messages in both directions, backpressure, and every way to end. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -36,7 +33,6 @@ const echo = socketSurface((connection) => {
   };
 });
 
-/** Records how each exchange ended. */
 function outcomes(): { readonly step: TestStep; readonly next: () => Promise<Outcome> } {
   const seen: Outcome[] = [];
   let waiting: ((outcome: Outcome) => void) | undefined;
@@ -68,7 +64,6 @@ async function open(
   return client;
 }
 
-/** Returns the status of a refused upgrade. */
 async function refusal({ port }: Served, path = "/socket"): Promise<number | undefined> {
   const client = new WebSocket(`ws://127.0.0.1:${port}${path}`, ["test.v1"]);
   client.on("error", () => {});
@@ -342,7 +337,6 @@ it("an open connection keeps its generation through a reload", async () => {
   client.close();
 });
 
-/** Returns what the server sends until it closes the connection, for a handshake with these fields. */
 async function handshake({ port }: Served, fields: readonly string[]): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   const lines = [

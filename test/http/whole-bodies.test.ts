@@ -31,7 +31,6 @@ function stubborn(released: Promise<undefined>): typeof silent {
   return { ...silent, answer: () => released };
 }
 
-/** Drops the body, and then waits. */
 const dropping = {
   ...silent,
   answer(x: Exchange): Promise<undefined> {
@@ -54,7 +53,6 @@ interface Asked {
 interface Bench extends AsyncDisposable {
   readonly served: Served;
   ask(key: string, path: string, bytes?: number): Asked;
-  /** Returns the number of bytes of one kind that are held. */
   held(kind: "request" | "body"): number;
   holds(bytes: number): Promise<void>;
 }

@@ -182,7 +182,6 @@ test("property: no field that Connection names is forwarded, and every other one
   );
 });
 
-/** Returns the fields that a client gets for an answer with these fields. */
 function answer(
   received: readonly string[],
   options: { method?: string; status?: number; connection?: string } = {},

@@ -12,10 +12,7 @@ import { copyProduct, deleteModule, modules } from "./deletion.ts";
 
 const run = promisify(execFile);
 
-/**
- * `state`: file in which the compiler keeps what it knows of the files, so that it checks only those that a deletion
- * concerns.
- */
+/** `state`: the compiler's record of the files, so that it checks only those that a deletion concerns. */
 async function checkTypes(folder: string, state: string): Promise<void> {
   const program = join(folder, "node_modules/.bin/tsc");
   const options = ["-p", ".", "--incremental", "--tsBuildInfoFile", state];
@@ -26,7 +23,6 @@ async function checkTypes(folder: string, state: string): Promise<void> {
   assert.equal(output, "", output);
 }
 
-/** Starts the gateway of the copy with a data folder of its own, and returns the status of /healthz. */
 async function health(folder: string, data: string): Promise<number> {
   const child = spawn(process.execPath, ["src/main.ts", "start", "--json"], {
     cwd: folder,

@@ -23,7 +23,7 @@ export function copyProduct(folder: string): void {
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
 }
 
-/** Deletes a module from a copy of the product. Its folder is put back when the result is disposed of. */
+/** The folder of the module is put back when the result is disposed of. */
 export async function deleteModule(folder: string, module: string): Promise<Disposable> {
   const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
   writeFileSync(join(folder, "pipeline.yaml"), await pipelineWithout(text, module));

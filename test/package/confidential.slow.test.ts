@@ -1,7 +1,6 @@
 /**
- * The tests of attestation evidence, of enclaves and of the client, run on the installed package. Only what the build
- * makes of the code and of its packages reaches users, so these tests must pass there too. installed.slow.test.ts runs the
- * commands of the module.
+ * The tests of attestation evidence, enclaves and the client, run on the installed package, because users get only what
+ * the build makes of the code and its packages. installed.slow.test.ts runs the commands of the module.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";

@@ -16,9 +16,8 @@ import { sharedInRun } from "../run-share.ts";
 const root = join(import.meta.dirname, "../..");
 
 export interface InstalledPackage extends Disposable {
-  /** The user's folder, with node_modules. */
   readonly app: string;
-  /** Path of the command `sluice` in that folder. */
+  /** Path of the command `sluice` in `app`. */
   readonly main: string;
   /** Replaces the package by a new copy from the tarball, as npm does. */
   install(): void;

@@ -1,7 +1,4 @@
-/**
- * Preloaded into test files (`node --import`) so that they test the installed package: whatever they import from src/ and
- * plugins/ of the checkout comes from the folder SLUICE_TEST_PACKAGE instead.
- */
+/** Preloaded into test files (`node --import`): imports from the checkout come from the folder SLUICE_TEST_PACKAGE. */
 import { registerHooks } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -6,7 +6,6 @@ import { test } from "node:test";
 import { temporaryFolder } from "../store/folder.ts";
 import { buildPackage, packedPackage } from "./package-fixture.ts";
 
-/** Returns the SHA-256 of every file below `folder`, by its path. */
 function hashesOf(folder: string): ReadonlyMap<string, string> {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -18,7 +18,6 @@ const tsc = join(dirname(fileURLToPath(import.meta.resolve("typescript/package.j
 const comments = /^\s*\/\*\*?[\s\S]*?\*\/\n/gm;
 const strict = { strict: true, skipLibCheck: false, noEmit: true };
 
-/** Compiles one file in a folder of the user's. Returns what the compiler prints. */
 function compile(name: string, source: string, compilerOptions: object): string {
   const folder = join(app, name);
   mkdirSync(folder);
@@ -71,7 +70,6 @@ export default defineStep<{ readonly limit: number }>({
   assert.equal(compile("for-node", source, options), "");
 });
 
-/** Returns the path of the declarations of an entry point, relative to the package. */
 function declarationsOf(entry: string): string {
   const exported = packageManifest().exports[`./${entry}`];
   assert.ok(typeof exported === "object", entry);
@@ -82,8 +80,7 @@ function declarationsOf(entry: string): string {
 const contractServices = ["tool", "meter", "principal"];
 
 /**
- * Returns the declarations of the contract, without comments, in the order of their paths: those that
- * `sluice-gateway/plugin` and these files refer to.
+ * Returns the declarations that `sluice-gateway/plugin` and these files refer to, without comments, ordered by path.
  */
 function contractTypes(): string {
   const types = new Map<string, string>();

@@ -37,7 +37,6 @@ export interface TestStep extends StepHooks {
   readonly when?: StepUse["when"];
   readonly timeoutMs?: number;
   readonly onError?: "refuse" | "skip";
-  /** Called with the host of the step when it starts. */
   readonly onStart?: (host: Host) => void;
 }
 
@@ -53,9 +52,7 @@ export interface Served extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly listener: Listener;
-  /** Error lines that the core logged, for example for a bug of a plugin. */
   readonly errors: string[];
-  /** Messages of the warnings that the core logged. */
   readonly warnings: string[];
   readonly generation: Generation;
   /** Loads other routes, as a reload does. `plugins`: replace those of the same name. */
@@ -105,7 +102,6 @@ export async function serve(
     /** Default: real time. */
     readonly clock?: Clock;
     readonly observers?: readonly ExchangeObserver[];
-    /** Metrics of the listener and of the routes. */
     readonly metrics?: Metrics;
   } = {},
 ): Promise<Served> {

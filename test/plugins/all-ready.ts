@@ -1,13 +1,8 @@
-/** Waits until a gateway can use all its backends, not only one of each kind. */
-
 interface Readiness {
   readonly checks: Readonly<Record<string, string>>;
 }
 
-/**
- * `gateway`: a started gateway. Resolves when every check of its `/readyz` on the admin port has succeeded, and rejects
- * if that takes longer than a minute.
- */
+/** Resolves when every check of `/readyz` on the admin port has succeeded. Rejects after a minute. */
 export async function untilAllReady(gateway: { readonly adminUrl: string }): Promise<void> {
   const end = performance.now() + 60_000;
   for (;;) {

@@ -94,7 +94,6 @@ export function fakeAccounts(more: Partial<Accounts> = {}): Accounts {
   };
 }
 
-/** The service `metering` with this meter. */
 export function fakeMetering(meter: Partial<Meter>): Metering {
   const empty = {
     usedMilliCu: 0,
@@ -299,12 +298,10 @@ function unused(): never {
   throw new Error("a step has no business here");
 }
 
-/** The head of a response on its way up. */
 export function fakeHead(reply: Reply = { status: 200 }): LiveResponseHead {
   return new LiveResponseHead(reply, reply.code === undefined ? "surface" : "step", false);
 }
 
-/** The body of a refusal, parsed. */
 export function bodyOf(reply: Reply | void): Record<string, unknown> {
   // Refusals are JSON objects in the canonical envelope.
   return JSON.parse(String(reply?.body)) as Record<string, unknown>;

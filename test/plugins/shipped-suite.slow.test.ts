@@ -1,7 +1,4 @@
-/**
- * The contract suite on the plugins that ship with Sluice. `sluice plugin test` judges other plugins by the same rules. The
- * services are left out, because the options of a shipped service are sections of pipeline.yaml.
- */
+/** The contract suite on the shipped plugins, without services, because their options are sections of pipeline.yaml. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Slots } from "sluice-gateway/plugin";

@@ -1,4 +1,3 @@
-/** Options of a plugin as `start` gets them, for tests that call it without a gateway. */
 import { isObject } from "../../src/base/is-object.ts";
 import type { JsonSchema } from "../../src/plugin.ts";
 

@@ -12,7 +12,6 @@ export interface WrongInput {
   readonly where: string;
 }
 
-/** An address that is right. */
 export const address = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY";
 
 const wrong = (tool: string, input: unknown, code: string, where: string): WrongInput => ({
@@ -22,17 +21,14 @@ const wrong = (tool: string, input: unknown, code: string, where: string): Wrong
   where,
 });
 
-/** Wrong by the tool's schema. */
 const violations = (tool: string, where: string, ...inputs: readonly unknown[]): WrongInput[] =>
   inputs.map((input) => wrong(tool, input, schema, where));
 
 /** Inputs that are not objects. Every tool must refuse them. */
 const noObjects = (tool: string): WrongInput[] => violations(tool, "", null, [], "x", 1, true);
 
-/** Texts that are not hex. */
 const notHex: readonly unknown[] = [null, 1, true, {}, ["0x00"], "", "00", "0X00", "0xzz", " 0x00"];
 
-/** A member that holds a block's hash. */
 function badHashes(tool: string, member: string, others: object = {}): WrongInput[] {
   const given = (value: unknown): object => ({ ...others, [member]: value });
   return [

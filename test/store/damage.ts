@@ -1,4 +1,3 @@
-/** Damages SQLite databases as a broken disk does. */
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 
 /** Overwrites a page (1 is the first one) with bytes that have no structure. */

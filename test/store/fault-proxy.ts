@@ -10,7 +10,6 @@ export interface FaultProxy extends AsyncDisposable {
   delayMs: number;
   /** Keeps connections open but loses all data in this direction. `up`: from the client to the server. */
   stalled: "none" | "up" | "down" | "both";
-  /** Resets new connections. */
   refuses: boolean;
   /**
    * Number of replies to drop: of the next requests that contain `dropAfter`, the server's reply is read, not passed
@@ -18,26 +17,21 @@ export interface FaultProxy extends AsyncDisposable {
    */
   repliesToDrop: number;
   dropAfter: string;
-  /** Number of replies that were dropped. */
   readonly dropped: number;
   /** Number of requests to hold: of the next ones that contain `holdAfter`, nothing is passed on before `release`. */
   requestsToHold: number;
   holdAfter: string;
-  /** Number of requests that are held. */
   readonly held: number;
   /**
    * Sends the held requests to the server, although their clients may have left, and drops the replies. Resolves when the
    * server has answered them or has closed their connections.
    */
   release(): Promise<void>;
-  /** Resets all connections. */
   reset(): void;
 }
 
-/** Starts a proxy before a server on the loopback address. */
 export async function startFaultProxy(serverPort: number): Promise<FaultProxy> {
   const open = new Set<Socket>();
-  /** The held requests, by their connection to the server. */
   const holding = new Map<Socket, Buffer[]>();
   let dropped = 0;
   const track = (socket: Socket): void => {

@@ -7,7 +7,6 @@ import { stateFileOf } from "../../src/store/sql/state-file.ts";
 import { systemClock } from "../../src/base/clock.ts";
 
 export interface TestSql extends SqliteSql {
-  /** Resolves when nothing is under way. */
   idle(): Promise<void>;
 }
 

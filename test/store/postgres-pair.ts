@@ -1,7 +1,4 @@
-/**
- * A PostgreSQL with a standby that can take over. Clients connect through a proxy, which leads to the primary, so the
- * address stays the same.
- */
+/** A PostgreSQL with a standby that can take over. A proxy leads to the primary, so the address stays the same. */
 import { execFile } from "node:child_process";
 import { appendFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -13,7 +10,6 @@ import { unprivileged, type PostgresPrograms } from "./programs.ts";
 import { runSql } from "./servers.ts";
 
 export interface PostgresPair extends AsyncDisposable {
-  /** URL of the primary through the proxy. */
   readonly url: string;
   readonly proxy: FaultProxy;
   /** The proxy through which the standby receives the log. Commits that it loses are missing after `failOver`. */
@@ -21,7 +17,6 @@ export interface PostgresPair extends AsyncDisposable {
   readonly primary: PostgresServer;
   /** Kills the primary, and makes the standby the primary. Afterwards there is no standby. */
   failOver(): Promise<void>;
-  /** Adds a standby, after `failOver`. */
   addStandby(): Promise<void>;
 }
 

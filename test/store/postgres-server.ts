@@ -1,4 +1,3 @@
-/** A private PostgreSQL server for tests. */
 import { execFileSync, type ChildProcess } from "node:child_process";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -22,13 +21,11 @@ const readyText = "database system is ready to accept ";
 export interface PostgresServerOptions {
   /** True if commits must reach the disk, which tests that kill the server need. */
   readonly durable?: boolean;
-  /** Further settings of the server. */
   readonly settings?: Readonly<Record<string, string>>;
   /** Fills the folder of the server. By default, an empty database is created. */
   readonly fill?: (data: string) => Promise<void>;
 }
 
-/** Creates a database folder and starts a server on it. */
 export async function startPostgres(
   { initdb, postgres }: PostgresPrograms,
   { durable = false, settings: more = {}, fill }: PostgresServerOptions = {},

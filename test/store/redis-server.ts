@@ -9,7 +9,6 @@ import { endServer, freePort, startServer } from "./server-process.ts";
 export interface RedisServer {
   readonly port: number;
   readonly url: string;
-  /** Sends a signal, for example SIGSTOP. */
   signal(signal: NodeJS.Signals): void;
   /** Kills the server, which loses its data. */
   kill(): Promise<void>;
@@ -17,10 +16,7 @@ export interface RedisServer {
   start(): Promise<void>;
 }
 
-/**
- * Starts a Redis on a free port, until the test ends. `args`: further arguments of redis-server. Undefined if Redis is
- * not installed, and the test is skipped.
- */
+/** Starts a Redis on a free port, until the test ends. Without Redis, skips the test and returns undefined. */
 export async function startRedis(
   t: TestContext,
   args: readonly string[] = [],
@@ -32,7 +28,6 @@ export async function startRedis(
   return server;
 }
 
-/** Starts a Redis on a free port. */
 export async function openRedis(
   program: string,
   args: readonly string[] = [],
@@ -61,9 +56,7 @@ export async function openRedis(
   return server;
 }
 
-/**
- * Starts a Sentinel that watches the server under the name `main`, until the test ends. Its URL is that of the master.
- */
+/** Starts a Sentinel for the server, under the name `main`, until the test ends. Its URL is that of the master. */
 export async function startSentinel(t: TestContext, master: RedisServer): Promise<string> {
   const program = systemProgram(t, "redis-server");
   if (program === undefined) throw new Error("redis-server was there a moment ago");

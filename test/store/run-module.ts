@@ -13,7 +13,6 @@ export function startModule(code: string): ChildProcess {
   });
 }
 
-/** Runs the code to its end and resolves to its output. */
 export async function runModule(
   code: string,
 ): Promise<{ readonly status: number | null; readonly out: string; readonly err: string }> {

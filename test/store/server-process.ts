@@ -1,10 +1,8 @@
-/** A database server as a child process on a free port of the loopback address. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type AddressInfo } from "node:net";
 import { unprivileged } from "./programs.ts";
 
-/** Returns a port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -15,9 +13,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/**
- * Starts a program and resolves when its output contains `ready`. Rejects with the output if the program ends before.
- */
+/** Starts a program, and resolves when its output contains `ready`. Rejects with the output if it ends before. */
 export async function startServer(
   program: string,
   args: readonly string[],
@@ -46,7 +42,6 @@ export async function startServer(
   return child;
 }
 
-/** Sends a signal to a server and resolves when it has ended. */
 export async function endServer(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, "exit");

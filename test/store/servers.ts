@@ -11,10 +11,8 @@ import { sharedInRun } from "../run-share.ts";
 import { serverFolder, systemProgram } from "./programs.ts";
 import { endServer, freePort, startServer } from "./server-process.ts";
 
-/** URL of a server that the tests use instead of starting one. */
 const givenServer = process.env["SLUICE_TEST_DATABASE_URL"] ?? "";
 
-/** Returns the URL of the server that all test files of this run share. The first one starts it. */
 function sharedServer(): Promise<string> | string {
   return givenServer || sharedInRun(join(import.meta.dirname, "server-keeper.ts"));
 }
@@ -42,10 +40,7 @@ export async function forgetServerStart(url: string): Promise<void> {
   await runSql(url, `ALTER DATABASE ${String(row?.["name"])} SET sluice.started_ms = 0`);
 }
 
-/**
- * Creates an empty database on the shared server and returns its URL. It is dropped after the test, unless the server
- * itself is removed after the run.
- */
+/** Creates an empty database on the shared server, which is dropped after the test. Returns its URL. */
 export async function createDatabase(t: {
   after(close: () => Promise<unknown>): void;
 }): Promise<string> {
@@ -58,10 +53,7 @@ export async function createDatabase(t: {
   return url.href;
 }
 
-/**
- * Starts PgBouncer before the server at `url`, until the test ends. Returns the URL through it. Undefined if it is not
- * installed, and the test is skipped.
- */
+/** Starts PgBouncer in front of `url` until the test ends. Without it, skips the test and returns undefined. */
 export async function startPgBouncer(t: TestContext, url: string): Promise<string | undefined> {
   const program = systemProgram(t, "pgbouncer");
   if (program === undefined) return undefined;

@@ -26,7 +26,6 @@ export const leftovers: Disposable[] = [];
 let isOver = false;
 leftovers.push({ [Symbol.dispose]: () => void (isOver = true) });
 
-/** Resolves after a number of turns of the event loop, which stand for the work of a backend. */
 async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise(setImmediate);
 }

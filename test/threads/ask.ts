@@ -4,14 +4,10 @@ import { connect } from "node:net";
 
 export interface Answer {
   readonly status: number;
-  /** The header X-Request-Id. */
   readonly requestId: string;
 }
 
-/**
- * Sends GET requests with a key, one after the other, while `answered` returns true. Resolves then, or when the server
- * closes the connection. `nextId`: called before each request, returns its X-Request-Id.
- */
+/** Sends GET requests one after the other, until `answered` returns false or the server closes the connection. */
 export async function askWith(
   url: string,
   key: string,

@@ -9,7 +9,6 @@ import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 
 const price = 10;
 
-/** A surface that ends its thread. */
 const deadly = `export default {
   kind: "surface", name: "deadly", description: "x", start: () => ({ answer: () => process.exit(3) }),
 };`;
@@ -38,7 +37,6 @@ routes:
   return gateway;
 }
 
-/** Sends requests on a connection of its own, one after the other. Resolves with their statuses. */
 async function ask(url: string, key: string, count: number): Promise<number[]> {
   const statuses: number[] = [];
   await askWith(url, key, ({ status }) => {

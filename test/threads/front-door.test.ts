@@ -39,7 +39,6 @@ routes:
   - { path: /v1/chat/completions, methods: [POST], run: [{ use: paid }], to: chat }
   - { path: /v1/ledger/rpc, websocket: true, run: [{ use: paid }], to: { ledger-ws: { upstream: ledger } } }
 `;
-/** Adds the index of the thread to every answer. */
 const step = `export default {
   kind: "step", name: "thread", description: "x",
   start: (_, { threads }) => ({ responseHeaders: (_, head) => head.set("x-thread", String(threads?.index)) }),
@@ -50,7 +49,6 @@ const stack = new AsyncDisposableStack();
 let node: ChainNode;
 let worker: Worker;
 let gateway: TestGateway;
-/** Requests that the worker answers when the test wants. */
 const held: Exchange[] = [];
 
 before(async () => {
@@ -101,7 +99,6 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** Opens something until every thread has one. Returns all. */
 async function inAllThreads<T extends { readonly thread: number }>(
   openOne: () => Promise<T>,
 ): Promise<T[]> {

@@ -92,7 +92,6 @@ test("after kills of a process with three threads, every answer is a charge, onc
   assert.ok(calls.some(({ status }) => status === 429));
 });
 
-/** A call whose answer has not arrived. */
 function sentCall(id: string, keyId: string): OpenCall {
   return {
     id,

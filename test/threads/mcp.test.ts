@@ -17,7 +17,6 @@ async function begin(gateway: TestGateway): Promise<Record<string, string>> {
   return { "mcp-session-id": String(headers["mcp-session-id"]) };
 }
 
-/** Calls the tool that asks the user, and yields the messages on the stream of the call. */
 async function* write(
   gateway: TestGateway,
   session: Record<string, string>,

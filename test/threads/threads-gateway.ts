@@ -73,10 +73,7 @@ const without = `
   .trim()
   .split(/\s+/);
 
-/**
- * Lets threads wait while they start: the plugin in a thread starts when `gate` has resolved for its text and the index
- * of the thread, after 10 s at most.
- */
+/** A plugin in a thread starts when `gate` has resolved for its text and the thread's index, after 10 s at most. */
 export function useStartGate(
   t: TestContext,
   gate: (text: string, thread: number) => PromiseLike<void> | undefined,
@@ -88,11 +85,8 @@ export function useStartGate(
 export interface ThreadsGateway extends BareGateway {
   /** Requests a path on a connection of its own. Resolves with the text of the answer. */
   ask(path: string): Promise<string>;
-  /** Requests until `isDone` is true for an answer. */
   askUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
-  /** Number of answers of `ask`. */
   readonly asked: number;
-  /** The answer of a path of the admin listener. */
   admin(path: string): Promise<string>;
   adminUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
 }

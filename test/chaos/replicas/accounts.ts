@@ -1,4 +1,3 @@
-/** The workspaces and keys of a campaign. */
 import { waitForGateways } from "../../../plugins/billing/commands/accounts.ts";
 import { createMetrics } from "../../../src/base/metrics.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";
@@ -13,13 +12,12 @@ export interface ClientKey {
 }
 
 export interface Accounts extends AsyncDisposable {
-  /** A key without limits. */
   readonly rich: ClientKey;
   /** A key with the request rate `rateLimit`. */
   readonly slow: ClientKey;
   /** A key of a small workspace that buys credit. */
   readonly shop: ClientKey;
-  /** Keys that have a limit, and keys of small workspaces. The clients spend them one after the other. */
+  /** The clients spend these keys one after the other. */
   readonly limitedKeys: readonly ClientKey[];
   readonly smallWorkspaces: readonly ClientKey[];
   readonly toRevoke: readonly ClientKey[];

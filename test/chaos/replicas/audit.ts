@@ -1,7 +1,4 @@
-/**
- * An audit in the database, for the campaign only: triggers record what replicas hold, and check at every commit that
- * what is charged and held of a scope is within its limit.
- */
+/** Triggers that record what replicas hold, and check at every commit that each scope is within its limit. */
 import { Client } from "pg";
 import { runSql } from "../../store/servers.ts";
 import type { Charge, Exceeded, Holding, KeptSum, LimitedScope } from "../../checker/history.ts";
@@ -70,14 +67,12 @@ export async function startAudit(url: string, scopes: readonly LimitedScope[]): 
   await client.end();
 }
 
-/** A change of the state of a replica. */
 interface StateChange {
   readonly at: number;
   readonly replica: string;
   readonly state: string;
 }
 
-/** Contents of the database at the end. */
 export interface Audit {
   readonly charges: readonly Charge[];
   readonly holdings: readonly Holding[];

@@ -1,7 +1,4 @@
-/**
- * Runs several replicas on one PostgreSQL and one Redis under load, injects faults, and checks the history. The seed
- * decides the faults, their order and their times.
- */
+/** Runs several replicas on one PostgreSQL and one Redis under load, injects faults, and checks the history. */
 import { setTimeout as wait } from "node:timers/promises";
 import { runSql } from "../../store/servers.ts";
 import { createAccounts, rateLimit, type Accounts } from "./accounts.ts";
@@ -24,7 +21,6 @@ export interface CampaignOptions {
   readonly programs: CampaignPrograms;
   readonly faults?: FaultSet;
   readonly readers?: number | undefined;
-  /** A mistake in the database, which the campaign must find. */
   readonly mutant?: MutantName;
   readonly onFault?: (fault: Fault) => void;
 }
@@ -34,7 +30,6 @@ export interface CampaignResult {
   readonly violations: Violations;
   /** Replicas that ended by themselves, did not serve again, did not stop, or did not give back their credit. */
   readonly crashes: readonly string[];
-  /** Number of lines that replicas logged at level error, by message. */
   readonly errors: Readonly<Record<string, number>>;
   /** Valid confirmation tokens that a replica refused, because its clock was wrong. */
   readonly refusedTokens: number;
@@ -122,10 +117,7 @@ function historyOf(parts: {
   };
 }
 
-/**
- * Waits until only running replicas hold credit. Returns a description of the problem if that takes longer than a
- * minute.
- */
+/** Waits until only running replicas hold credit. Returns a description of the problem after one minute. */
 async function waitForCredit({ postgres, slots }: Deployment): Promise<string[]> {
   const names = slots.map(({ name }) => `'${name}'`).join(", ");
   const statement = `SELECT name FROM sluice.leases l JOIN sluice.replicas r ON r.id = l.replica
@@ -137,10 +129,7 @@ async function waitForCredit({ postgres, slots }: Deployment): Promise<string[]>
   return ["a minute after the last fault, replicas that have ended still hold credit"];
 }
 
-/**
- * Waits until every replica answers a call that costs something. Returns a sentence for each one that does not after a
- * while, because something keeps it from posting charges.
- */
+/** Waits until every replica answers a call that costs something. Returns a sentence for each one that does not. */
 async function waitForAnswers(
   { slots }: Deployment,
   sender: Sender,
@@ -160,10 +149,7 @@ async function waitForAnswers(
   );
 }
 
-/**
- * Spends what is left of the limited credit. The refusals at the end show that none is stranded. Returns a sentence for
- * each key that was not refused.
- */
+/** Spends the rest of the limited credit, so that none is stranded. Returns a sentence per key that was not refused. */
 async function spendTheRest(known: Known, sender: Sender, replicas: number): Promise<string[]> {
   const unspent: string[] = [];
   const keys = [known.limitedKeys, known.smallWorkspaces].flatMap((spending) =>
@@ -184,7 +170,7 @@ async function spendTheRest(known: Known, sender: Sender, replicas: number): Pro
   return unspent;
 }
 
-/** Stops all replicas in an orderly way. Returns a sentence for each one that did not end as expected. */
+/** Returns a sentence for each replica that did not end as expected. */
 async function stopAll({ slots, postgres }: Deployment): Promise<string[]> {
   const names = slots.map(({ name }) => name);
   const codes = await Promise.all(

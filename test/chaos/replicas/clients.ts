@@ -11,7 +11,6 @@ export interface ClientContext {
   readonly replicas: number;
   /** Number of clients that read with unlimited credit; they send most of the requests. Default: 6. */
   readonly readers?: number | undefined;
-  /** Aborts when the clients must end. */
   readonly signal: AbortSignal;
 }
 
@@ -22,7 +21,6 @@ export interface Known {
   readonly bought: Map<number, string[]>;
   /** By recipient, which is different for each confirmation token. */
   readonly transferred: Map<string, string[]>;
-  /** Keys with limited credit, which the clients spend one after the other. */
   readonly limitedKeys: Spending;
   readonly smallWorkspaces: Spending;
   /** Tokens that were refused although they were used for the first time. */
@@ -33,11 +31,9 @@ export interface Known {
 export interface Spending {
   readonly keys: readonly ClientKey[];
   at: number;
-  /** Number of refusals of the key at this place. */
   refusals: number;
 }
 
-/** After this number of refusals, the next key is spent. */
 const maxRefusals = 20;
 
 interface Client extends ClientContext {
@@ -47,7 +43,6 @@ interface Client extends ClientContext {
 
 type Work = (client: Client) => Promise<void>;
 
-/** The kinds of clients. `count`: number of clients of the kind. `pauseMs`: pause after a request. */
 const work: readonly (readonly [work: Work, count: number, pauseMs: number])[] = [
   [read, 6, 60],
   [chat, 2, 150],
@@ -60,7 +55,6 @@ const work: readonly (readonly [work: Work, count: number, pauseMs: number])[] =
   [revoke, 1, 3_000],
 ];
 
-/** Runs every client until the signal aborts, and resolves when all have ended. */
 export async function runClients(context: ClientContext, seed: number): Promise<Known> {
   const known: Known = {
     revocations: [],
@@ -128,7 +122,6 @@ function spendSmallWorkspaces(client: Client): Promise<void> {
   return spend(client, client.known.smallWorkspaces);
 }
 
-/** Spends the keys one after the other. Each is used until it has been refused for a while. */
 async function spend(client: Client, spending: Spending): Promise<void> {
   const key = spending.keys[spending.at];
   if (key === undefined) return;
@@ -198,7 +191,6 @@ async function transfer(client: Client): Promise<void> {
   await confirm();
 }
 
-/** Sends requests of one key faster than its rate. */
 async function ping(client: Client): Promise<void> {
   const key = client.accounts.slow;
   await client.sender.send({ slot: anySlot(client), key, path: "/ping", maxMilliCu: 0 });

@@ -1,4 +1,3 @@
-/** The servers of a campaign, and the replicas as processes. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -30,7 +29,6 @@ export interface CampaignPrograms {
 export interface Slot {
   /** The proxy between the replica and PostgreSQL, or PgBouncer. */
   readonly proxy: FaultProxy;
-  /** Name of the last start. */
   name: string;
   /** URL of the last start, which may have ended. */
   url: string;
@@ -41,15 +39,10 @@ export interface Deployment extends AsyncDisposable {
   readonly postgres: PostgresPair;
   readonly redis: RedisServer;
   readonly slots: readonly Slot[];
-  /** Number of transfers by recipient. */
   readonly transfers: ReadonlyMap<string, number>;
-  /** Returns the ids of the calls that the node has received. */
   readonly worked: () => readonly string[];
-  /** Times in which replicas could not reach Redis. */
   readonly redisOutages: RedisOutages;
-  /** Replicas that ended by themselves, or refused to start. */
   readonly crashes: string[];
-  /** Number of lines that replicas logged at level error, by message. */
   readonly errors: Map<string, number>;
   /** Starts a replica, and tries again if it ends, as an orchestrator would. `hours`: offset of its clock. */
   start(slot: number, hours?: number): Promise<void>;

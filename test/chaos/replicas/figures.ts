@@ -10,7 +10,6 @@ export interface Figures {
   readonly requests: number;
   readonly answered: number;
   readonly charges: number;
-  /** Faults by kind. */
   readonly faults: Readonly<Record<string, number>>;
   /** Processes that were killed: replicas, PostgreSQL and Redis. */
   readonly kills: number;
@@ -93,7 +92,6 @@ function endOf({ kind, replica, begunAt }: DoneFault, { states }: Audit): number
   return end?.at ?? Infinity;
 }
 
-/** Returns what each killed replica held in workspaces, and for how long. */
 function strandings(
   audit: Audit,
   done: readonly DoneFault[],

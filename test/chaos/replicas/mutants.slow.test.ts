@@ -1,7 +1,4 @@
-/**
- * Each mutant makes the mistake that it stands for, and the function without a mutant does not. The command `npm run
- * chaos -- --mutant all`, which takes some minutes, shows that the campaign finds the mutants.
- */
+/** Each mutant makes the mistake that it stands for, and the function without a mutant does not. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { upgrade } from "../../plugins/billing/shipping/fixture.ts";
@@ -38,7 +35,6 @@ async function sendTwice(url: string): Promise<unknown> {
   return countCharges(url);
 }
 
-/** Returns the number of charges after a batch has arrived from a replica that had been fenced. */
 async function sendLate(url: string): Promise<unknown> {
   await runSql(
     url,

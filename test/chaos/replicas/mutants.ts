@@ -1,13 +1,8 @@
-/**
- * Wrong versions of `credit_post`, which exist only in the database of a campaign. The campaign must find each of them:
- * otherwise it could not find the same mistake in the code.
- */
+/** Wrong versions of `credit_post`. If the campaign misses one, it would also miss the same mistake in the code. */
 import { runSql } from "../../store/servers.ts";
 
 interface Mutant {
-  /** The condition that is removed from the function. */
   readonly removed: string;
-  /** A statement that runs in addition. */
   readonly statement?: string;
 }
 
@@ -29,7 +24,6 @@ export type MutantName = keyof typeof mutants;
 
 export const mutantNames = Object.keys(mutants) as readonly MutantName[];
 
-/** Replaces the function in this database. */
 export async function applyMutant(url: string, name: MutantName): Promise<void> {
   const { removed, statement = "SELECT" }: Mutant = mutants[name];
   const [row] = await runSql(

@@ -1,8 +1,6 @@
-/** The pipeline of the replicas, and the prices and limits that the clients know of it. */
 import { join } from "node:path";
 import { model } from "../../../bench/soak/upstreams.ts";
 
-/** Price of a node call in milli-CU. */
 export const readMilliCu = 7;
 export const transferMilliCu = 100;
 /** 12 nano native tokens × 0.25 USD. */

@@ -1,4 +1,3 @@
-/** Finds the system's programs that a campaign needs. */
 import { existsSync, globSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { findProgram, installedPostgres } from "../../store/programs.ts";

@@ -19,7 +19,6 @@ const heldMs = 1_000;
 /** A replica reports an outage after a call without an answer, and its line is read later on a busy machine. */
 const reportMs = 1_000;
 
-/** A time in which a replica could not reach Redis. */
 export interface Outage {
   readonly from: number;
   readonly to: number;
@@ -36,14 +35,12 @@ export class RedisOutages {
     if (line.includes("Redis is reachable")) this.end(replica, at);
   }
 
-  /** Called when the outage or the replica has ended. */
   end(replica: string, at: number): void {
     const from = this.#running.get(replica);
     if (from !== undefined) this.#ended.push({ from, to: at });
     this.#running.delete(replica);
   }
 
-  /** Returns all outages until now. */
   all(now: number): readonly Outage[] {
     return [...this.#ended, ...Array.from(this.#running.values(), (from) => ({ from, to: now }))];
   }

@@ -1,4 +1,3 @@
-/** Carries out the planned faults, and records when they began and when they were repaired. */
 import { setTimeout as wait } from "node:timers/promises";
 import { Redis } from "ioredis";
 import type { Deployment, Slot } from "./deployment.ts";
@@ -6,26 +5,21 @@ import type { Fault, FaultKind, PlannedFault } from "./schedule.ts";
 import { now } from "./send.ts";
 
 /**
- * Time in which a replica that was fenced registers again and charges again. Its first attempt is held, too, and fails after
- * two seconds, so that the batch arrives after both.
+ * A fenced replica registers and charges again in this time. Its first attempt is held, too, and fails after two
+ * seconds, so that the batch arrives after both.
  */
 const registrationMs = 4_000;
 
-/** A fault that has been repaired. */
 export interface DoneFault {
   readonly kind: FaultKind;
   /** Name of the affected replica. Undefined if all were affected. */
   readonly replica: string | undefined;
-  /** The place of that replica. */
   readonly slot: number | undefined;
   readonly begunAt: number;
   readonly repairedAt: number;
 }
 
-/**
- * Runs the faults at their times. Faults of the same server wait for each other, and others may overlap. Resolves when all
- * are repaired.
- */
+/** Runs the faults at their times. Faults of the same server wait for each other, and others may overlap. */
 export async function runFaults(
   deployment: Deployment,
   planned: readonly PlannedFault[],

@@ -70,7 +70,6 @@ export type FaultSet = keyof typeof faultSets;
 
 const gapMs = { least: 2_000, range: 3_000 };
 
-/** Plans the faults of the first `durationMs` milliseconds for this number of replicas. */
 export function planFaults(
   seed: number,
   durationMs: number,

@@ -1,4 +1,3 @@
-/** Sends the requests of a campaign, and records them. */
 import { Agent, request, type IncomingHttpHeaders } from "node:http";
 import type { ClientKey } from "./accounts.ts";
 import type { Slot } from "./deployment.ts";
@@ -20,7 +19,6 @@ export interface Sending {
   readonly headers?: Readonly<Record<string, string>>;
   /** The most that the call may reserve. 0 for calls that are free. */
   readonly maxMilliCu: number;
-  /** The client leaves after this time. */
   readonly timeoutMs?: number;
 }
 

@@ -1,4 +1,3 @@
-/** A step whose options are not a valid JSON Schema. */
 import { defineStep } from "sluice-gateway/plugin";
 
 export default defineStep({

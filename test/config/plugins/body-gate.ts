@@ -1,4 +1,3 @@
-/** A step that needs the body's tenant before the body has been read. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

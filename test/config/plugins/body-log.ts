@@ -1,4 +1,3 @@
-/** Needs the body's tenant at the end. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

@@ -1,4 +1,3 @@
-/** A surface with options of many kinds. */
 import { defineSurface } from "sluice-gateway/plugin";
 
 export default defineSurface<{ text: string }>({

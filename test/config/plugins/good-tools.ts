@@ -1,4 +1,3 @@
-/** A valid plugin of kind `tools`, with one tool. */
 import { defineTools } from "sluice-gateway/plugin";
 
 export default defineTools({

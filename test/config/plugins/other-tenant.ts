@@ -1,4 +1,3 @@
-/** Sets the tenant, too. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

@@ -1,4 +1,3 @@
-/** Does nothing. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

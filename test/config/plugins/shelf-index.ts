@@ -1,4 +1,3 @@
-/** A service that uses another one. */
 import { defineService } from "sluice-gateway/plugin";
 
 declare module "sluice-gateway/plugin" {

@@ -1,4 +1,3 @@
-/** A surface that uses a service. */
 import { defineSurface } from "sluice-gateway/plugin";
 
 export default defineSurface({

@@ -1,4 +1,3 @@
-/** A service that holds a number, and that another service may use. */
 import { defineService } from "sluice-gateway/plugin";
 
 declare module "sluice-gateway/plugin" {

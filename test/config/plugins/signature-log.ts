@@ -1,4 +1,3 @@
-/** Uses the signature if there is one. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

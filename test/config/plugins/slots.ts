@@ -1,4 +1,3 @@
-/** The slots of the plugins in this folder. */
 declare module "sluice-gateway/plugin" {
   interface Slots {
     tenant: string;

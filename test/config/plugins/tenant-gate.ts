@@ -1,4 +1,3 @@
-/** Needs the tenant on the way down. */
 import { defineStep } from "sluice-gateway/plugin";
 import "./slots.ts";
 

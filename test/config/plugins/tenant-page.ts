@@ -1,4 +1,3 @@
-/** A surface that needs a slot. */
 import { defineSurface } from "sluice-gateway/plugin";
 import "./slots.ts";
 

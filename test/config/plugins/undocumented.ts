@@ -1,4 +1,3 @@
-/** A surface that does not document its answers. */
 import { defineSurface } from "../../../src/plugin.ts";
 
 export default defineSurface({

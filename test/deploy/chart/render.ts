@@ -1,4 +1,3 @@
-/** Renders deploy/chart with a stand-in for Helm (render.go). */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -28,7 +27,6 @@ if (hasGo) {
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** The members of a rendered document that the tests read. */
 export interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly labels: Labels };
@@ -100,7 +98,6 @@ export function render(values: object): Manifest[] {
   });
 }
 
-/** Returns what Helm prints after an installation. */
 export function renderNotes(values: object): string {
   const { status, stdout, stderr } = run(values, ["NOTES.txt"]);
   assert.equal(status, 0, stderr);

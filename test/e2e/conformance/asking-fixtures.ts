@@ -65,7 +65,6 @@ function tool(
 
 const prefix = "test_input_required_result_";
 
-/** Asks for two things, one after the other. */
 const multiRound: Tool<never> = {
   ...tool(`${prefix}multi_round`, {}, () => ""),
   call(_input: never, { dialogue }: ToolContext): ToolResult {
@@ -92,7 +91,6 @@ const capabilities: Tool<never> = {
   },
 };
 
-/** Returns the text of an answer's content, or its JSON if it has no text. */
 const textOfAnswer = (answer: unknown): string => {
   const { content } = answer as { content?: { text?: unknown } };
   return typeof content?.text === "string" ? content.text : JSON.stringify(answer);

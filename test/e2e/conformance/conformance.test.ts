@@ -10,7 +10,6 @@ import type { TestGateway } from "../../../plugins/contracts/testing.ts";
 import { startMcpGateway } from "../mcp-gateway.ts";
 import { startKeyProxy, type KeyProxy } from "./key-proxy.ts";
 
-/** Maps a scenario to the reason why it does not pass. */
 type Exceptions = Readonly<Record<string, string>>;
 
 const noStream = "there is no stream on which a change could be reported";

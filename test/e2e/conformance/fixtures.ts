@@ -30,7 +30,6 @@ export function fixture(
   return { name, description, inputSchema, price: 0, capability: undefined, call };
 }
 
-/** Defines a tool that answers with this content. */
 const showing = (name: string, ...content: Content[]): Tool<never> =>
   fixture(name, () => ({ ok: true, value: null, content }));
 

@@ -1,7 +1,4 @@
-/**
- * Adds the API key to every request of a client that does not support keys. Everything else is passed on unchanged,
- * including `Host`.
- */
+/** Adds the API key to every request of a client that does not support keys. All else is unchanged, `Host` included. */
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 

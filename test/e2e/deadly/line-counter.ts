@@ -1,7 +1,4 @@
-/**
- * Surface `line-counter`: appends a line to a file, which is not part of the store, and answers with the number of
- * lines.
- */
+/** Surface `line-counter`: appends a line to a file outside the store, and answers with the number of lines. */
 import { appendFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineSurface } from "../../../src/plugin.ts";

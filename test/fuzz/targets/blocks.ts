@@ -47,7 +47,6 @@ export const blocks: FuzzTarget = {
   },
 };
 
-/** Runs `decode` and checks that neither its time nor its result is out of proportion. */
 function bounded<T extends string | undefined>(inputBytes: number, decode: () => T): T {
   const begun = performance.now();
   const text = decode();
@@ -154,7 +153,6 @@ function runtimeOf(metadata: Buffer): Runtime {
   return runtime;
 }
 
-/** Returns what the reference reads; undefined if it throws. */
 function tried<T>(judge: () => T): T | undefined {
   try {
     return judge();

@@ -11,13 +11,11 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
 }
 
-/** Returns true for a text, or a list or an object with one. */
 function hasText(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return isText(value);
   return Object.values(value).some(hasText);
 }
 
-/** The content of the chunk as JSON.parse finds it. */
 function judged(text: string): { readonly read: ReadChunk; readonly renamed: unknown } {
   const document = JSON.parse(text) as Json;
   const choices: unknown = document["choices"];

@@ -62,7 +62,6 @@ function conversation(bytes: fc.Arbitrary<Buffer>): fc.Arbitrary<[string, number
 const good = conversation(pipelined(goodFields));
 const odd = conversation(mutantsOf(pipelined([...goodFields, ...oddFields]), 2));
 
-/** A surface that answers with the request as it was read. */
 const echo: SurfaceHooks = {
   body: { bytes: 1_000 },
   answer: ({ request: { method: verb, path, query, headers }, body }) => ({
@@ -113,7 +112,6 @@ function pieces(bytes: Buffer, cuts: readonly number[]): readonly Buffer[] {
   return places.map((from, at) => bytes.subarray(from, places[at + 1] ?? bytes.length));
 }
 
-/** Sends the pieces, then ends the client's side, and reads until the connection ends. */
 async function answers(port: number, socket: Socket, sent: readonly Buffer[]): Promise<string[]> {
   socket.setNoDelay(true);
   const closed = readUntil(socket, () => false);

@@ -129,7 +129,6 @@ export const http2Frames: FuzzTarget = {
   },
 };
 
-/** Sends the bytes, ends the client's side, and resolves when the connection has closed. */
 async function converse(port: number, bytes: Uint8Array): Promise<void> {
   const socket = connect({ port, host: "127.0.0.1", ca: cert, ALPNProtocols: ["h2"] });
   socket.on("error", () => {});

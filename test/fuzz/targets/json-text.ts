@@ -30,7 +30,6 @@ function escaped(character: string): string {
   return units.map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
 }
 
-/** JSON text whose objects may repeat a member, and whether one does. */
 interface Written {
   readonly text: string;
   readonly isRepeated: boolean;
@@ -61,7 +60,6 @@ const { object: writtenObject } = fc.letrec<{ value: Written; object: Written }>
     }),
 }));
 
-/** The readers of the text frames of the encrypted stream. */
 const readers = { readHello, readCore, readKeyset, readReport, readTextFrame, readCancelFrame };
 
 export const jsonText: FuzzTarget = {

@@ -112,10 +112,7 @@ async function refusesTdxMutants(
   }
 }
 
-/**
- * Returns a quote without the bytes that may follow its last certificate and that no signature covers: line ends and
- * zeros.
- */
+/** Returns a quote without the unsigned bytes that may follow its last certificate: line ends and zeros. */
 function signedPart(quote: Bytes): Bytes {
   return quote.subarray(0, quote.findLastIndex((byte) => byte !== 0x0a && byte !== 0) + 1);
 }

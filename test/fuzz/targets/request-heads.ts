@@ -1,6 +1,4 @@
-/**
- * Compares the head reader of the fast path with node:http, which must read every head that it accepts in the same way.
- */
+/** Compares the head reader of the fast path with node:http, which must read every accepted head in the same way. */
 import assert from "node:assert/strict";
 import { Socket } from "node:net";
 import * as fc from "fast-check";

@@ -117,8 +117,7 @@ for (const [what, answer] of Object.entries(surfaces)) {
 }
 
 /**
- * Removes what may differ: the chunk boundaries, the status text after a failed answer, and a field that node:http
- * writes with a capital letter.
+ * Removes what may differ: chunk boundaries, the status text after a failure, and a field that node:http capitalizes.
  */
 function comparable(answer: string): string {
   const [head = "", ...rest] = answer
@@ -195,7 +194,6 @@ function without(text: string): string {
     .replaceAll(/^x-request-id: [0-9a-f-]{36}\r$/gm, "x-request-id: one\r");
 }
 
-/** Splits an answer into head and body, by Content-Length. */
 function isWhole(text: string): boolean {
   const end = text.indexOf("\r\n\r\n");
   const length = /^content-length: (\d+)\r$/im.exec(text)?.[1];

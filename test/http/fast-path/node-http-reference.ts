@@ -16,7 +16,6 @@ export interface NodeHttpReference extends Disposable {
 }
 
 export async function startNodeHttpReference(): Promise<NodeHttpReference> {
-  /** Heads by the port of the client. */
   const waiting = new Map<number | undefined, (head: ReferenceHead | undefined) => void>();
   const server = createServer((req, res) => {
     const { method, url, headers, rawHeaders, socket } = req;

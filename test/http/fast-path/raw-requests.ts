@@ -1,10 +1,8 @@
-/** Sends requests as raw bytes, over the fast path and over node:http, and reads the answers. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import type { LiveExchange } from "../../../src/pipeline/run/exchange.ts";
 import type { Exchange } from "../../../src/plugin.ts";
 
-/** Returns whether this request arrived over the fast path. */
 export function cameFast(x: Exchange): boolean {
   // The pipeline runs only live exchanges.
   return Buffer.isBuffer((x as LiveExchange).arrival.body);
@@ -12,7 +10,6 @@ export function cameFast(x: Exchange): boolean {
 
 /** The gateway's end of the connection. */
 export function socketOf(x: Exchange): Socket {
-  // The pipeline runs only live exchanges.
   return (x as LiveExchange).arrival.req.socket as Socket;
 }
 
@@ -56,7 +53,6 @@ export async function exchange(socket: Socket, request: string | Buffer): Promis
   return withoutTime(await readUntil(socket, () => false));
 }
 
-/** Removes the parts in which two answers to the same request differ. */
 export function withoutTime(text: string): string {
   return text
     .replaceAll(/^Date: .{29}\r$/gm, "Date: then\r")

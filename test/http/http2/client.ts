@@ -1,4 +1,3 @@
-/** A listener with TLS for tests of HTTP/2, and a client. */
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import {
@@ -17,11 +16,9 @@ import { serve, type Served, type TestStep } from "../../pipeline/harness.ts";
 import { temporaryFolder } from "../../store/folder.ts";
 
 export interface Http2Served extends Served {
-  /** Opens a connection, which ends with the test. */
   connect(): Promise<ClientHttp2Session>;
 }
 
-/** Serves one surface at every path, over TLS. */
 export async function serveTls(
   t: TestContext,
   answer: SurfaceHooks["answer"],
@@ -88,7 +85,6 @@ export async function read(stream: ClientHttp2Stream): Promise<Answer> {
   return { status: headers[":status"], headers, body, code: stream.rstCode, trailers };
 }
 
-/** Sends a request with its whole body. */
 export function send(
   session: ClientHttp2Session,
   headers: OutgoingHttpHeaders,

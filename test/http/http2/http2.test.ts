@@ -198,7 +198,6 @@ test("a drain lets running requests finish, announces the end and closes", async
   const idleClosed = once(idle, "close");
   served.listener.beginDrain();
   await leaving;
-  // A request that was on its way is still served.
   const answer = read(stream);
   const closing = served.listener.close(5_000);
   await idleClosed;

@@ -10,12 +10,10 @@ interface Named extends Backend {
   readonly id: string;
 }
 
-/** Returns backends with these numbers of requests in flight, named by their position. */
 function withRequests(...inFlight: readonly number[]): Named[] {
   return inFlight.map((requests, n) => ({ id: `b${n}`, inFlight: requests, isEjected: false }));
 }
 
-/** Returns these numbers in order, and then starts over. */
 function drawing(...numbers: readonly number[]): () => number {
   let drawn = 0;
   return () => numbers[drawn++ % numbers.length] ?? 0;

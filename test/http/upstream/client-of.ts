@@ -1,4 +1,3 @@
-/** Clients of `host.upstream` for tests, whose upstreams listen on loopback. */
 import { createHost } from "../../../src/pipeline/load/plugin-host.ts";
 import { pluginCounts } from "../../../src/pipeline/observe/plugin-counts.ts";
 import type { Log, UpstreamClientOptions } from "../../../src/plugin.ts";
@@ -7,7 +6,6 @@ import { testResources } from "../../pipeline/harness.ts";
 const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
 const config = { environment: "dev", file: "/pipeline.yaml" } as const;
 
-/** Returns the host of a plugin that may connect to these servers. */
 export function hostWith(hosts: readonly string[]) {
   const plugin = { name: "acme", permissions: { hosts } };
   const resources = testResources(log);

@@ -5,7 +5,6 @@ import type { UpstreamRequest } from "../../../src/plugin.ts";
 import { deadPort, httpUpstream, rawUpstream } from "../forwarding-gateway.ts";
 import { clientOf, hostWith } from "./client-of.ts";
 
-/** An upstream that answers with the request that it received. */
 function mirror() {
   return httpUpstream((req, res) => {
     let body = "";

@@ -4,7 +4,6 @@ import { test } from "node:test";
 import { awaitBackends } from "../../../src/pipeline/load/generation.ts";
 import { manualClock } from "../../../src/testing/clock.ts";
 
-/** Returns whether the wait has resolved. */
 function watched(promise: Promise<void>): { done: boolean } {
   const state = { done: false };
   void promise.then(() => (state.done = true));

@@ -29,7 +29,6 @@ async function plugins({ url }: TestGateway): Promise<Map<string, LoadedPlugin>>
   return new Map(list.map((plugin) => [plugin.name, plugin]));
 }
 
-/** Returns the counts of a hook without its times. */
 function countsOf(plugin: LoadedPlugin | undefined, hook: string): Partial<HookStatus> {
   const { seconds: _, hook: __, ...counts } = plugin?.hooks.find((one) => one.hook === hook) ?? {};
   return counts;

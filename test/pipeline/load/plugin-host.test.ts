@@ -8,7 +8,6 @@ import { manualClock } from "../../../src/testing/clock.ts";
 import { testService } from "../../../src/testing/test-plugin.ts";
 import { serve, type TestStep } from "../harness.ts";
 
-/** Starts a step that lists nothing in its manifest. */
 async function start() {
   const clock = manualClock();
   const started = Promise.withResolvers<Host>();
@@ -19,7 +18,6 @@ async function start() {
 
 const surface = { answer: () => ({ status: 200, body: "hello" }) };
 const parts = ["store", "seal", "claims"] as const;
-/** The host of a plugin that lists nothing, and of one that lists something of each kind. */
 let plain: Host;
 let permitted: Host;
 

@@ -138,7 +138,6 @@ test("a plugin that first asks for its service after a reload gets the one that 
   assert.equal(await textOf(gateway), "upper fine,lower tired");
 });
 
-/** A surface that also works without the service `lower`. */
 const optionalSurface = (journal: string): string => `
 const journal = globalThis.serviceJournals.get("${journal}");
 export default {

@@ -19,7 +19,6 @@ const sections = {
 
 type Sections = Readonly<Record<string, unknown>>;
 
-/** Returns the sections whose digests change with these changes of the sections. */
 async function changed(more: Sections, environment: "dev" | "prod" = "dev"): Promise<string[]> {
   const none = { routes: [], unmatched: [] };
   const before = await sharedSettings({ environment: "dev", sections, ...none });
@@ -56,7 +55,6 @@ test("addresses and credentials of backends may differ", async () => {
   assert.deepEqual(await changed({ dashboard: { oidc } }), []);
 });
 
-/** Returns the digests for these lines at the end of a file. */
 async function digestsOf(lines: string): Promise<SettingsDigests> {
   const text = `version: 1\n${lines}`;
   const { config, faults } = parseConfig(text, "/pipeline.yaml", {});

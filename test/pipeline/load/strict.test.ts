@@ -6,9 +6,7 @@ import { describe, it } from "node:test";
 import { startTestGateway, type TestGatewayOptions } from "../../../plugins/contracts/testing.ts";
 
 interface Faulty {
-  /** Members of the manifest. */
   readonly manifest?: string;
-  /** Hooks of the step. */
   readonly hooks: string;
 }
 

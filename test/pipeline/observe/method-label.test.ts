@@ -75,7 +75,6 @@ test("routes with the same path and different methods have numbers of their own"
         Object.values(requests).reduce((sum, n) => sum + n, 0),
       );
   };
-  // An exchange can settle after its client has received the answer.
   const expected = [3, 1, 3, 1];
   while (String(await counts()) !== String(expected)) await new Promise(setImmediate);
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();

@@ -10,7 +10,6 @@ import { noMetrics, serve } from "../harness.ts";
 const newStats = (): RouteStepStats =>
   new RouteStepStats(coreMetrics(noMetrics), "/", ["a", "b", "surface"]);
 
-/** Returns the labels and the value of each series that has counted something. */
 const samples = (metrics: Pick<RenderedMetrics, "read">, what: string): string[] =>
   metrics
     .read(`sluice_step_${what}_total`)

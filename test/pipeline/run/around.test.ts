@@ -7,7 +7,6 @@ import { ask, serve, type TestStep } from "../harness.ts";
 const hello = (): Reply => ({ status: 200, body: "hello" });
 const conflict = refuse("GATEWAY_CONFLICT");
 
-/** Records when the step begins and ends. */
 const around = (name: string, seen: string[], more: Partial<TestStep> = {}): TestStep => ({
   name,
   around(_, surface) {

@@ -47,7 +47,6 @@ const streaming: SurfaceHooks = {
   },
 };
 
-/** Sends a request to the route with the bad plugin, and then one to the route with the good one. */
 async function costsOwnRequest(bad: Omit<TestRoute, "path">): Promise<void> {
   let settled = 0;
   const above: TestStep = { name: "above", settled: () => void settled++ };

@@ -12,7 +12,6 @@ const hello = (): Reply => ({
   body: "hello",
 });
 
-/** A step that records every hook that runs. */
 function witness(name: string, seen: string[], more: Partial<TestStep> = {}): TestStep {
   return {
     name,
@@ -24,7 +23,6 @@ function witness(name: string, seen: string[], more: Partial<TestStep> = {}): Te
   };
 }
 
-/** Resolves with the outcome when the named step has settled. */
 function settledOnce(): {
   hook: TestStep["settled"];
   outcome: Promise<Outcome>;

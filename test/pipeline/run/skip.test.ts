@@ -33,7 +33,6 @@ const broken = (): never => {
 };
 const rejecting = (): Promise<never> => Promise.reject(new Error("broken"));
 
-/** Hooks that fail, by the way in which they do. */
 const failures: Readonly<Record<string, (hook: Hook) => unknown>> = {
   throws: () => broken,
   rejects: () => rejecting,

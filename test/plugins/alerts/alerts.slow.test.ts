@@ -21,11 +21,8 @@ interface Received {
 
 interface Receiver {
   readonly url: string;
-  /** The requests to /hook. */
   readonly received: Received[];
-  /** Paths of all requests. */
   readonly paths: string[];
-  /** Status of the next responses. */
   status: number;
 }
 
@@ -78,12 +75,10 @@ async function start(
   return Object.assign(gateway, { clock });
 }
 
-/** Waits for a condition without moving the clock of the gateway. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Returns whether the admin listener answers with this text. */
 async function answers(gateway: BareGateway, path: string, text: string): Promise<boolean> {
   return (await (await fetch(gateway.adminUrl + path)).text()).includes(text);
 }

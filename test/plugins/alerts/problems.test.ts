@@ -20,7 +20,6 @@ function problem(id: string): Problem {
   };
 }
 
-/** Returns the types and summaries of the alerts. */
 function reported(
   problems: Problems,
   prefix: string,

@@ -30,14 +30,11 @@ interface Taken {
   released: boolean;
 }
 
-/** A meter that has credit, if `answer` is not set. */
 class FakeMeter implements Meter {
   readonly taken: Taken[] = [];
   /** The result of `reserve`, instead of a reservation. */
   answer: CuRefusal | MeterUnavailable | undefined;
-  /** If set, `reserve` answers after this promise. */
   delay: Promise<void> | undefined;
-  /** The promise that `settle` returns. */
   written: Promise<void> = Promise.resolve();
 
   #take(costMilliCu: number, about: ReservedFor, isForced: boolean): Reservation {
@@ -74,7 +71,6 @@ type Surface = (
   x: Exchange,
 ) => Awaitable<Reply | "streamed" | void>;
 
-/** The route, the caller and the behaviour of the meter. */
 interface Setting extends Partial<Pick<FakeMeter, "answer" | "delay" | "written">> {
   readonly on?: TestedHandler;
   readonly principal?: Principal;
@@ -126,7 +122,6 @@ const free = await route();
 const priced = await route({ price: 250 });
 const shadow = await route({}, "shadow");
 
-/** Sends a request to the surface. Rejects with an error of the surface. */
 function begin(surface: Surface, setting: Setting = {}) {
   const { on = free, principal = keyPrincipal(), ...members } = setting;
   let failure: unknown;

@@ -85,7 +85,6 @@ async function explanation(gateway: TestGateway, id: string): Promise<Record<str
   return exchanges[0] ?? {};
 }
 
-/** Stops the gateway, and returns the lines of all requests by their ids. */
 async function linesOf(gateway: TestGateway): Promise<Map<unknown, Record<string, unknown>>> {
   await gateway.gateway.stop();
   const text = readFileSync(join(gateway.folder, "access.log"), "utf8").trim();

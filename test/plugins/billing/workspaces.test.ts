@@ -18,7 +18,6 @@ const shown = {
 } as const;
 const done = { kind: "done", value: shown } as const;
 const purchase = { purchase_id: "pur_1", amount_cu_milli: 5, workspace: shown };
-/** The results of the methods of the service, or functions that return them. */
 type Answers = Readonly<Partial<Record<keyof Workspaces, unknown>>>;
 const answers: Answers = {
   find: done,
@@ -32,11 +31,9 @@ const answers: Answers = {
 
 interface Asked {
   readonly reply: TestAnswer;
-  /** The calls of the service. */
   readonly calls: readonly (readonly unknown[])[];
 }
 
-/** The calls of the next request, and what the service answers. */
 const next = { calls: [] as unknown[][], answers };
 const slots = { requestId: "req-1", principal: missing };
 // It has each member of the service.

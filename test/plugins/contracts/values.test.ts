@@ -54,7 +54,6 @@ for (const [json, text] of [
   });
 }
 
-/** A decimal as text and as a fraction. */
 interface Rational {
   readonly text: string;
   readonly over: bigint;

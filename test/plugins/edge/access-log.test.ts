@@ -33,7 +33,6 @@ function temporaryFolder(t: TestContext): string {
   return folder;
 }
 
-/** Answers with the status that the client wants. */
 const wanted = (x: Exchange): Reply => ({ status: Number(x.request.headers["x-status"] ?? 200) });
 
 async function setUp(

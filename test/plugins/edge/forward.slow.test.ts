@@ -12,7 +12,6 @@ interface Seen {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Answers with the request that it received. */
 function mirror(): Promise<Upstream> {
   return httpUpstream((req, res) => {
     req.resume();

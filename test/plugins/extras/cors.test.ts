@@ -8,7 +8,6 @@ const app = "https://app.test";
 const options = { origins: [app, "http://127.0.0.1:5173"] };
 const asked = { "access-control-request-method": "POST" };
 
-/** Returns the headers of an answer that concern CORS. */
 function corsOf(headers: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const names = Object.keys(headers).filter((name) => /^(access-control-.*|vary)$/.test(name));
   return Object.fromEntries(names.map((name) => [name, headers[name]]));

@@ -1,4 +1,3 @@
-/** The pipelines in the READMEs of the plugins. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -29,7 +29,6 @@ const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "ES256" };
 interface Started {
   readonly gateway: TestGateway;
   readonly provider: ScriptedUpstream;
-  /** Address of /mcp. */
   readonly resource: string;
 }
 

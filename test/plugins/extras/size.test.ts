@@ -6,7 +6,6 @@ import { test } from "node:test";
 
 const folder = join(import.meta.dirname, "../../../plugins/extras");
 
-/** Returns the number of lines of all source files of a plugin, without comments and empty lines. */
 function codeLinesOf(plugin: string): number {
   const files = globSync(`${plugin}/**/*.ts`, { cwd: folder });
   const lines = files.flatMap((file) => readFileSync(join(folder, file), "utf8").split("\n"));

@@ -16,7 +16,6 @@ const requests = {
   embeddings: { model, input: "x".repeat(140) },
 };
 
-/** Charges a part of the credit, then asks for more than is left, over each API. */
 async function refusals(gateway: ChatGateway): Promise<[string, Answer][]> {
   gateway.worker.script(message({ content: "x" }, "stop", usageOf));
   const first = await gateway.send(messagesBody({ max_tokens: 250 }), { path: "/v1/messages" });

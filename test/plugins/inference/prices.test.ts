@@ -27,7 +27,6 @@ const networks = `
 const native = networks.replace("classes:", "native:") + "    speaks: [responses, messages]\n";
 const chatPath = "/classes/v1/chat/completions";
 
-/** A request of each API, and its usage in the answer. */
 const apis = {
   chat: {
     path: "/v1/chat/completions",
@@ -204,7 +203,6 @@ describe("a network that prices classes of tokens", { timeout: 60_000 }, () => {
   });
 });
 
-/** Returns the usage in the last event that has a charge. */
 function usageIn(text: string): unknown {
   const last = dataOf(text).findLast((data) => data.includes("usedCUMilli"));
   const event = JSON.parse(last ?? "{}");

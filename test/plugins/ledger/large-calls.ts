@@ -28,7 +28,6 @@ routes:
     to: { ledger-ws: { upstream: ledger } }
 `;
 
-/** Returns a call of this size in bytes. */
 export function callOf(method: string, bytes: number): string {
   const padded = (padding: string): string =>
     `{"jsonrpc":"2.0","id":1,"method":"${method}","params":["${padding}"]}`;
@@ -36,7 +35,6 @@ export function callOf(method: string, bytes: number): string {
 }
 
 const items = Array.from({ length: 8 }, () => callOf(heldMethod, mebibyte / 8 - 2));
-/** A single call and a batch of held calls, each of one mebibyte. */
 export const largeBodies = {
   call: callOf(heldMethod, mebibyte),
   batch: `[${items.join(",")}]`.padEnd(mebibyte),
@@ -57,9 +55,7 @@ export interface LargeCalls {
   ask(by: TestKey, body: string): Asked;
   /** Resolves when the gateway holds this number of bytes for requests that have arrived. */
   holds(bytes: number): Promise<void>;
-  /** Resolves when the metrics have this line. */
   shows(line: string): Promise<void>;
-  /** Resolves when a surface has charged this sum. */
   charges(milliCu: () => number, surface?: string): Promise<void>;
 }
 

@@ -1,9 +1,6 @@
 import { until } from "./until.ts";
 
-/**
- * Waits until the gateway uses this number of nodes. A node that has just lost its connections is not used until the next
- * probe, so a test that makes the gateway move to another node must wait first.
- */
+/** A node that has just lost its connections is not used until the next probe: wait before a move to another node. */
 export async function untilNodesUp(
   { adminUrl }: { readonly adminUrl: string },
   count: number,

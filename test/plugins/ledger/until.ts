@@ -1,4 +1,3 @@
-/** Waits until a condition holds. It checks every few milliseconds. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 5));
 }

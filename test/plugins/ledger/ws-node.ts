@@ -11,7 +11,6 @@ export interface WsCall {
 }
 
 export abstract class WsNode implements AsyncDisposable {
-  /** True while the node accepts no connections. */
   isAway = false;
   /** The calls that the class records, as `method params`. */
   readonly calls: string[] = [];

@@ -16,7 +16,6 @@ import {
 
 const set = voters(10);
 
-/** A chain whose first ten blocks are proved. */
 async function provedChain(): Promise<{ chain: TestChain; proved: FinalizedChain }> {
   const chain = new TestChain(set).add({}, 10).finalize();
   const proved = new FinalizedChain(chain.checkpoint(0));
@@ -157,13 +156,11 @@ function votesOf(block: TestVote["block"], by = set): TestVote[] {
   return by.map((voter) => ({ voter, block }));
 }
 
-/** The votes of a proof by a node that lies. */
 const voted =
   (votes: (block: TestBlock) => readonly TestVote[]) =>
   (chain: TestChain): LyingNode =>
     proofBy(chain, (block) => ({ votes: votes(block) }));
 
-/** The headers of a proof by a node that lies. */
 const headed =
   (from: number, to?: number) =>
   (chain: TestChain): LyingNode =>

@@ -1,4 +1,3 @@
-/** A node of a `TestChain` that answers JSON-RPC over HTTP. */
 import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";

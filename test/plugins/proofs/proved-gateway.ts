@@ -115,7 +115,6 @@ export async function call(
   return { ...answer, proof: response.headers.get("x-sluice-proof") };
 }
 
-/** Returns the milli-CU that were charged so far. */
 export async function charged({ gateway }: Setup): Promise<number> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   return Number(/^sluice_charged_cu_milli_total\{.*\} (\d+)$/m.exec(text)?.[1] ?? 0);

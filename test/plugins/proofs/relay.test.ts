@@ -23,7 +23,6 @@ const key = "0x00aa";
 const value = "0x0102";
 const paraState = new TestState(new Map([[key, value]]));
 
-/** A relay chain whose state has the heads of the parachain. */
 class RelayChain {
   readonly chain = new TestChain(voters(4));
   readonly #states = new Map<unknown, TestState>();

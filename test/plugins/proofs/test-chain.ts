@@ -1,7 +1,4 @@
-/**
- * A chain with GRANDPA for tests. Headers, digests and justifications are encoded by `@polkadot/types`, and nothing here
- * uses the code that is tested.
- */
+/** A chain with GRANDPA, encoded by `@polkadot/types`. Nothing here uses the code that is tested. */
 import { generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import { TypeRegistry } from "@polkadot/types";
 import { blake2AsU8a } from "@polkadot/util-crypto";
@@ -113,7 +110,6 @@ export function finalityProof(
 export class TestChain {
   readonly blocks: TestBlock[];
   readonly sets: TestSet[];
-  /** Number of the finalized head. */
   finalized = 0;
 
   constructor(set: readonly TestVoter[]) {
@@ -132,7 +128,6 @@ export class TestChain {
     return block;
   }
 
-  /** The set that finalizes a block. */
   setOf(number: number): TestSet {
     const set = this.sets.findLast(({ from }) => from <= Math.max(number, 1));
     if (set === undefined) throw new Error(`no set for ${number}`);
@@ -220,7 +215,6 @@ export class TestChain {
     );
   }
 
-  /** Answers a call like a node on this chain. */
   answer(method: string, [param]: readonly unknown[]): unknown {
     if (method === "chain_getFinalizedHead") return this.at(this.finalized).hash;
     if (method === "chain_getBlockHash") return this.blocks[Number(param)]?.hash ?? null;

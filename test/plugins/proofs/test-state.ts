@@ -40,7 +40,6 @@ export class TestState {
     return this.#main.root;
   }
 
-  /** Answers reads of the state like a node. */
   async answer(method: string, params: readonly unknown[]): Promise<unknown> {
     if (!/^(child)?state_/.test(method)) return undefined;
     if (method === "state_getReadProof") return { proof: await proofOf(this.#main, params[0]) };

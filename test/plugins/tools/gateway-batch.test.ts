@@ -20,7 +20,6 @@ const others = [
   tool({ name: "large", call: () => ({ ok: true, json: large }) }),
 ];
 
-/** The plugin, which also adds the tools that its batches call. */
 const tested = await testTools({
   ...gatewayBatch,
   async start(options: object, host): Promise<ToolsHooks> {

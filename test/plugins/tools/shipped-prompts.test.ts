@@ -25,7 +25,6 @@ function named(prompts: readonly Prompt[], name: string): Prompt {
   return found;
 }
 
-/** Every tool that a text mentions. */
 const toolsIn = (text: string): string[] => text.match(/\b(?:ledger|docs)_\w+/g) ?? [];
 
 test("a block is selected by height or hash, and anything else is refused", async () => {

@@ -7,7 +7,6 @@ import toolRpc from "../../../plugins/tools/tool-rpc/index.ts";
 import { keyPrincipal, missing, unknownKey } from "../fakes.ts";
 import { bench, fakeCharge, settled, tool } from "./tool-catalogue/fixture.ts";
 
-/** Sends the bodies to `/rpc` one after the other. Returns the last answer. */
 async function answerOf(
   one: Tool<never>,
   bodies: string | readonly string[],

@@ -1,7 +1,4 @@
-/**
- * Tests of the algorithms of backups and restores on folders with any databases. The commands are tested in
- * test/commands/backup.slow.test.ts.
- */
+/** Tests of the algorithms of backups and restores. test/commands/backup.slow.test.ts tests the commands. */
 import assert from "node:assert/strict";
 import {
   copyFileSync,
@@ -36,7 +33,6 @@ interface Folders {
   readonly file: string;
 }
 
-/** A data folder whose databases have `rows` entries each. */
 function prepare(t: TestContext, rows: number): Folders {
   const folder = temporaryFolder(t);
   const dataDir = join(folder, "data");
@@ -162,7 +158,6 @@ test("a backup of a newer release is refused, and nothing changes", async (t) =>
   assert.equal(count(folders.dataDir, "second.db"), 5);
 });
 
-/** Unpacks the backup, lets `change` change the files, and packs them again. */
 async function tamper(
   { folder, file }: Folders,
   change: (unpacked: string) => void,

@@ -27,14 +27,12 @@ function open(
   return { pool, metrics };
 }
 
-/** Returns the URL of a database on another port. */
 function at(url: string, port: number): string {
   const changed = new URL(url);
   changed.port = String(port);
   return changed.href;
 }
 
-/** Starts a server that is not PostgreSQL. */
 async function startOther(t: TestContext, serve: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

@@ -52,7 +52,6 @@ async function open(
   return { replicas, metrics, logged };
 }
 
-/** Resolves with the next message of a topic. */
 function next(replicas: Replicas, topic: string): Promise<unknown> {
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const receiver = replicas.receive(topic, resolve);

@@ -7,16 +7,11 @@ import { createSeal } from "../../../src/store/seal.ts";
 
 export interface TestRedis {
   readonly redis: RedisConnection;
-  /** The lines that were logged: message and fields. */
   readonly lines: string[];
-  /** Returns the value of `sluice_store_redis_up`. */
   readonly up: () => number | undefined;
 }
 
-/**
- * Opens a connection, until the test ends. `secret`: the one of the deployment. `commandMs`: time limit of a command,
- * longer by default than in a gateway, because a busy machine must not fail a test.
- */
+/** `commandMs` is longer by default than in a gateway, because a busy machine must not fail a test. */
 export async function openRedis(
   t: TestContext,
   url: string,

@@ -16,7 +16,6 @@ const exceptions = `
 const usesTables = /import (?:type )?\{[^}]*\b(?:Sql|RunSql|Tables|Script)\b[^}]*\} from/;
 const dialect = /sqlite|postgres|dialect/i;
 
-/** Returns the lines of code that know a dialect. */
 function linesWithDialect(source: string): string[] {
   return source
     .replaceAll(/\/\*[^]*?\*\//g, "")

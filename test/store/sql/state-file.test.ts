@@ -179,7 +179,6 @@ test("a takeover that is killed starts again, and loses nothing", async (t) => {
   assert.ok(statSync(join(folder, "receipts.db")).size <= 4_096);
 });
 
-/** The tables of this release and of a later one. */
 const later: Tables = {
   ...tables,
   scripts: [...tables.scripts, { name: "later", sql: "CREATE TABLE sluice.later (a bigint)" }],

@@ -8,7 +8,6 @@ import { open, TestExchange, whole, type Opened } from "./scripted-backend.ts";
 
 interface Upload {
   readonly exchange: TestExchange;
-  /** The body that the test pushes to. */
   readonly source: Readable;
   readonly failures: string[];
 }

@@ -37,10 +37,7 @@ class CollectingReader extends ResponseReader {
   }
 }
 
-/**
- * Passes pieces to the reader until the response has ended. Each piece is in a buffer that is overwritten afterwards,
- * like a shared buffer.
- */
+/** Passes pieces to the reader until the response ends, in buffers that are overwritten, like a shared buffer. */
 function read(pieces: readonly string[], reader = new CollectingReader()): Read {
   let state: ResponseState | "cut" = "more";
   let extra = 0;
@@ -245,7 +242,6 @@ const framed = fc
     return { body, text: `${head(ok, "Transfer-Encoding: chunked")}${chunks}0\r\n\r\n` };
   });
 
-/** Cuts a text at the given places. */
 function segments(text: string, places: readonly number[]): string[] {
   const cuts = [...new Set(places.map((place) => place % (text.length + 1)))].sort((a, b) => a - b);
   return [0, ...cuts].map((from, i) => text.slice(from, cuts[i] ?? text.length));
@@ -269,7 +265,6 @@ test("reads any sequence of valid responses on one connection, however they are 
   );
 });
 
-/** A valid response with a few bytes changed. */
 const mutated = fc
   .tuple(
     framed,

@@ -12,24 +12,19 @@ import type { UpstreamFailure } from "../../../../src/contract/upstream-failure.
 import type { ResponseHead } from "../../../../src/http/upstream/http1/response-head.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 
-/** A complete answer with the body `ok`. */
 export const whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 export interface Opened {
   readonly client: Http1Client;
   readonly clock: ManualClock;
-  /** The errors that `onBug` received. */
   readonly bugs: unknown[];
   /** Resolves to the socket of the next request that arrives, in order of arrival. */
   readonly request: () => Promise<Socket>;
   readonly connections: () => number;
-  /** Returns what the backend has received on a connection, in latin1. */
   readonly received: (socket: Socket) => string;
-  /** Resolves to what it has received when that contains `text`. */
   readonly until: (socket: Socket, text: string) => Promise<string>;
 }
 
-/** Starts a backend that leaves each answer to the test, and a client for it. */
 export async function open(t: TestContext, options: Partial<Http1Options> = {}): Promise<Opened> {
   const arrived: Socket[] = [];
   const waiting: ((socket: Socket) => void)[] = [];
@@ -90,9 +85,7 @@ export class TestExchange implements UpstreamExchange {
   readonly retryPolicy: UpstreamExchange["retryPolicy"];
   readonly answerMs = 5_000;
   readonly body: UpstreamExchange["body"];
-  /** The calls of the callbacks, in order. */
   readonly calls: string[] = [];
-  /** The fields of each head. */
   readonly fields: (readonly string[])[] = [];
   trailers: readonly string[] = [];
   readonly ended: Promise<UpstreamFailure["kind"] | "done">;

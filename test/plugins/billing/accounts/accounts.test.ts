@@ -87,7 +87,6 @@ test(
     const isReady = async (): Promise<boolean> => (await fetch(`${tested.adminUrl}/readyz`)).ok;
     const logged = (message: string): number =>
       lines.filter((line) => line.startsWith(message)).length;
-    /** Moves the clock until the gateway has logged this message. */
     const untilLogged = async (message: string): Promise<void> => {
       while (logged(message) === 0) {
         clock.advance(250);

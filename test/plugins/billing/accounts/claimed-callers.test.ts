@@ -15,12 +15,10 @@ type Mutable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 interface BreakableStore {
   readonly store: Mutable<AccountStore>;
-  /** The ids of the workspaces that were read. */
   readonly reads: string[];
   isUnavailable: boolean;
 }
 
-/** Returns a store that a test can make unreadable. */
 async function breakableStore({ sql }: AccountsFixture): Promise<BreakableStore> {
   const { store: whole } = await openAccountsOn(sql);
   const store = { ...whole };

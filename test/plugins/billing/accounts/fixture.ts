@@ -1,4 +1,3 @@
-/** Accounts for one test: a folder, a database, a manual clock, and the service. */
 import type { TestContext } from "node:test";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -41,24 +40,18 @@ export const day = 24 * hour;
 
 export interface AccountsFixture {
   readonly folder: string;
-  /** The tables as the services use them. */
   readonly sql: TestSql;
   /** The accounts as a command uses them, in another transaction. */
   readonly store: AccountStore;
   /** A connection to the tables, for what no store does. */
   readonly db: DatabaseSync;
   readonly clock: ManualClock;
-  /** Resolves when no statement is under way. */
   readonly idle: () => Promise<void>;
-  /** Returns the author of changes by the test, with the current time. */
   readonly by: () => ChangeAuthor;
   /** A workspace on the developer plan. */
   readonly workspace: Workspace;
-  /** Issues a key in that workspace. */
   readonly issue: (wanted?: Partial<NewKey>) => Promise<IssuedKey>;
-  /** Starts the service; it is closed when the test ends. */
   readonly open: (options?: Partial<AccountsOptions>) => Promise<AccountsService>;
-  /** Lines that the service logged: level and message. */
   readonly lines: readonly string[];
 }
 
@@ -109,14 +102,12 @@ export async function accountsFixture(t: TestContext): Promise<AccountsFixture> 
   };
 }
 
-/** Returns the principal of a key. Fails the test if the caller is anonymous. */
 export async function known(caller: Awaitable<Caller>): Promise<KeyPrincipal> {
   const principal = await caller;
   if (principal.kind === "key") return principal;
   throw new Error("reason" in principal ? `refused: ${principal.reason}` : principal.kind);
 }
 
-/** Returns the reason why the caller is anonymous. Fails the test if there is a key. */
 export async function refusal(caller: Awaitable<Caller>): Promise<string> {
   const principal = await caller;
   if (principal.kind === "anonymous") return principal.reason;

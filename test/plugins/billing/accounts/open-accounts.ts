@@ -36,7 +36,6 @@ export async function openFolderAccounts(
   return { ...(await openAccountsOn(sql)), sql };
 }
 
-/** Opens the accounts of a database, as a gateway does. */
 export function openPostgresAccounts(
   database: Postgres,
   clock: Pick<Clock, "after" | "monotonic"> = systemClock,
@@ -52,10 +51,7 @@ export function withFolderAccounts<T>(
   return withFolderSql(folder, async (sql) => work((await openAccountsOn(sql)).store));
 }
 
-/**
- * Resolves when a gateway has applied the changes that it has begun to read. It reads them with three statements, and its
- * statements run in the order in which they were sent.
- */
+/** Resolves when a gateway has applied the changes that it is reading: three statements, which run in order. */
 export async function followed(gateway: Pick<Gateway, "use">): Promise<void> {
   for (let statement = 0; statement < 5; statement++) {
     await gateway.use("accounts")?.admin.findKey("");

@@ -19,10 +19,7 @@ import { embeddedFolder } from "../../../fixtures/billing/fixtures.ts";
 import { usage } from "../../../../plugins/billing/commands/usage.ts";
 import { about, line as lineOf, principalOf } from "../metering/principals.ts";
 
-/**
- * Runs each command of a table, whose lines have the arguments and a part of the message. `words`: arguments that stand
- * for others; the arguments `NONE` are none.
- */
+/** Runs each command of a table of arguments and messages. `words`: arguments that stand for others; `NONE` is none. */
 async function assertRefused(
   { run }: Pick<CommandLine, "run">,
   command: Command,
@@ -47,7 +44,6 @@ async function workspaceOf({ json }: CommandLine): Promise<string> {
   return String(made["id"]);
 }
 
-/** Starts a gateway on the folder of the commands. It is stopped after `work`. */
 async function withGateway<T>(
   { configFile }: Pick<CommandLine, "configFile">,
   work: (gateway: Gateway) => Promise<T>,
@@ -81,13 +77,11 @@ function identified(
   return withGateway(line, identify, environment);
 }
 
-/** Returns the lines of the audit log. */
 async function changesOf({ run }: CommandLine): Promise<Record<string, unknown>[]> {
   const { out } = await run(audit, "--json");
   return out.map((text) => JSON.parse(text) as Record<string, unknown>);
 }
 
-/** Converts an RFC 3339 member to milliseconds since 1970. */
 const time = (value: unknown): number => Date.parse(String(value));
 
 test("create accepts every option", async (t) => {
@@ -405,7 +399,6 @@ test("an unknown workspace fails with exit code 1 and a message", async (t) => {
   assert.deepEqual(await run(workspaces, "purchase", "ws_none", "--cu", "1"), failed);
 });
 
-/** Commands that are refused, and a part of the message. */
 const wrongWorkspaces = `
 NONE                              | missing subcommand, expected one of create, list, show, set, purchase
 craete                            | unknown subcommand "craete"; did you mean "create"?
@@ -499,7 +492,6 @@ test("a command moves the accounts of an earlier release, but not while a gatewa
   assert.deepEqual(await run(keys, "list"), { code, out, err: [] }, "the files have been moved");
 });
 
-/** Writes this number of charges. */
 async function charge(gateway: Gateway, count: number): Promise<void> {
   const taken = await gateway.use("metering")?.reserve(principalOf(), 0, about);
   assert.ok(taken?.kind === "reserved");

@@ -35,15 +35,12 @@ const tables = `
 
 interface Setup {
   readonly url: string;
-  /** Commands that use the data folder. */
   readonly embedded: CommandLine;
   /** Commands that use the database; their data folder is the same. */
   readonly shared: CommandLine;
-  /** Text of a key in the folder. */
   readonly key: string;
 }
 
-/** A data folder with rows in every table, and a database with empty tables. */
 async function setUp(t: TestContext): Promise<Setup> {
   const embedded = commandLine(t);
   const url = await createDatabase(t);

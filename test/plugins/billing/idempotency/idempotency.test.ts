@@ -98,7 +98,6 @@ routes:
 interface Shop extends AsyncDisposable {
   readonly gateway: TestGateway;
   readonly clock: ManualClock;
-  /** Bodies that the upstream received. */
   readonly received: string[];
   /** Answer of the upstream to the next requests. The default is `200 done <n>`. */
   readonly script: ((req: IncomingMessage, res: ServerResponse) => void)[];

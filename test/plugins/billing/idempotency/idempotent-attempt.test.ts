@@ -11,7 +11,6 @@ await shippedModules();
 
 interface SlowStore {
   readonly idempotency: Idempotency;
-  /** Calls of the slot. */
   readonly actions: string[];
 }
 

@@ -33,7 +33,6 @@ function start(pair: PostgresPair): Promise<TestGateway> {
   });
 }
 
-/** Returns the number of times at which a gateway noticed that PostgreSQL had lost commits. */
 async function wentBack({ adminUrl }: TestGateway): Promise<number> {
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
   return Number(/^sluice_store_went_back_total (\d+)$/m.exec(metrics)?.[1] ?? 0);
@@ -112,7 +111,6 @@ test("a gateway whose registration is lost registers again and charges again wha
   assert.deepEqual(await charged(pair.url), { charges: 142, used: 994, requests: 142 });
 });
 
-/** Returns whether the standby has everything. */
 async function replicated({ primary }: PostgresPair): Promise<unknown> {
   const [row] = await runSql(
     primary.url,

@@ -1,4 +1,3 @@
-/** Gateways that share one PostgreSQL, and what it has of their charges. */
 import type { TestContext } from "node:test";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
@@ -32,17 +31,13 @@ export async function preparedDatabase(t: TestContext): Promise<string> {
   return url;
 }
 
-/** Returns the status of a call. */
 export async function call(url: string, key: string): Promise<number> {
   const response = await fetch(`${url}/call`, { headers: { authorization: `Bearer ${key}` } });
   await response.text();
   return response.status;
 }
 
-/**
- * Calls the gateways in turn, `parallel` calls at a time, until each caller is refused. Returns the number of calls by
- * status.
- */
+/** Calls the gateways in turn, `parallel` at a time, until all callers are refused. Returns call counts by status. */
 export async function spend(
   urls: readonly string[],
   key: string,
@@ -60,7 +55,6 @@ export async function spend(
   return statuses;
 }
 
-/** Returns the number of charges, their sum in milli-CU and the number of charged requests. */
 export async function charged(url: string): Promise<Record<string, unknown> | undefined> {
   const [row] = await runSql(
     url,

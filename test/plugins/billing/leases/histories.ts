@@ -18,7 +18,6 @@ const record = <Name extends string, Fields extends object>(
 
 const weighted = <T>(weight: number, arbitrary: fc.Arbitrary<T>) => ({ weight, arbitrary });
 
-/** Steps of a world in which nothing fails. */
 const ordinary = [
   weighted(20, record("reserve", fc.record({ place, key, cost }))),
   weighted(16, record("settle", fc.record({ place, which, shares }))),
@@ -29,7 +28,6 @@ const ordinary = [
   weighted(1, record("month", fc.constant({}))),
 ] as const;
 
-/** Steps of a world in which everything fails. */
 const failing = [
   ...ordinary,
   weighted(4, record("deliver", fc.record({ which, keep: fc.constant(true) }))),
@@ -83,7 +81,6 @@ export const knownHistories: Readonly<Record<string, (world: World) => void>> = 
   },
 };
 
-/** Runs a known history with two replicas. */
 export function runKnownHistory(history: (world: World) => void, parts?: Parts): void {
   const world = new World({ replicas: 2, ...(parts !== undefined && { parts }) });
   history(world);

@@ -1,4 +1,3 @@
-/** Connections to the ledger in PostgreSQL, on which tests send its messages. */
 import { findProgram } from "../../../store/programs.ts";
 import type { TestContext } from "node:test";
 import { Client, types, type CustomTypesConfig } from "pg";
@@ -20,14 +19,12 @@ import { forgetServerStart, runSql, startPgBouncer } from "../../../store/server
 import { until } from "../shipping/fixture.ts";
 import { preparedDatabase } from "./gateway-fixture.ts";
 
-/** One key, which may spend 100 milli-CU in 24 hours. */
 const limits: KeyLimits = {
   kind: "key",
   dayMilliCu: 100,
   monthMilliCu: Number.MAX_SAFE_INTEGER,
 };
 
-/** One connection, and the messages of a replica on it. */
 export interface Connection {
   readonly pid: number;
   run(sql: string): Promise<void>;
@@ -165,7 +162,6 @@ const charge = {
   },
 } as const;
 
-/** Resolves when another connection waits for a lock. */
 export async function untilBlocked(database: string): Promise<void> {
   await until(async () => {
     const rows = await runSql(

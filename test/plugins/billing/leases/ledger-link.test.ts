@@ -20,7 +20,6 @@ test("a clock that differs by more than a second is logged once, and a single la
   const metrics = leaseMetrics(createMetrics());
   const link = new LedgerLink({ ledger, replica, clock, log, metrics, place: "PostgreSQL" });
   await link.start();
-  /** Lets this number of feeds pass. */
   const feed = async (count: number): Promise<void> => {
     for (let n = 0; n < count; n++) {
       clock.advance(250);

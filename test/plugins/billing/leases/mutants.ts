@@ -5,14 +5,12 @@ import type { LedgerReplica } from "../../../../plugins/billing/leases/replica.t
 import { correctParts, type Parts } from "./world.ts";
 import { importChanged, type Change } from "./wrong-version.ts";
 
-/** Returns the parts with a ledger in which some texts are replaced. */
 async function withLedger(...changes: readonly Change[]): Promise<Parts> {
   const module = "memory-ledger.ts";
   const changed = await importChanged<{ MemoryLedger: typeof MemoryLedger }>(module, changes);
   return { ...correctParts, ledger: (now) => new changed.MemoryLedger(now) };
 }
 
-/** Returns the parts with replicas in which a text is replaced. */
 async function withReplica(change: Change): Promise<Parts> {
   const module = "replica.ts";
   const changed = await importChanged<{ LedgerReplica: typeof LedgerReplica }>(module, [change]);
@@ -25,10 +23,7 @@ interface Waiting {
   at: number;
 }
 
-/**
- * Requests that wait count as use for each other. Of two that do not fit together, both are refused, and not only one.
- * A need is granted when it is stated for the second time, so that several can wait.
- */
+/** Requests that wait count as use for each other: of two that do not fit together, both are refused. */
 class WaitingCountsAsUse extends MemoryLedger {
   readonly #clock: () => number;
   readonly #waiting = new Map<string, Map<number, Waiting>>();
@@ -113,7 +108,6 @@ export const mutants: Readonly<Record<string, Parts>> = {
     from: "view.others.some((each) => each.waits > 0) ||",
     to: "",
   }),
-  // A replica answers an epoch without returning its slack.
   "an answer keeps the slack": await withReplica({
     file: "scope-lease.ts",
     from: "this.#keepsSlack(now) && !this.#owesAnswer",
@@ -123,7 +117,6 @@ export const mutants: Readonly<Record<string, Parts>> = {
     ...correctParts,
     ledger: (now) => new WaitingCountsAsUse(now),
   },
-  // A batch whose reply is missing is posted again under new numbers.
   "posted twice after a lost reply": await withReplica({
     file: "post-lane.ts",
     from: "if (this.#sent !== undefined) this.#again.unshift(this.#sent);",

@@ -27,7 +27,6 @@ interface Recorded {
   readonly reply: unknown;
 }
 
-/** Records every message, with its reply. */
 class RecordingLedger extends MemoryLedger {
   readonly #clock: () => number;
   readonly #recorded: Recorded[];
@@ -72,7 +71,6 @@ class RecordingLedger extends MemoryLedger {
   }
 }
 
-/** Returns a reply in the form in which both ledgers can be compared. */
 function comparable(reply: unknown): unknown {
   const plain: unknown = JSON.parse(JSON.stringify(reply));
   if (typeof plain === "object" && plain !== null && "epochs" in plain) {
@@ -108,7 +106,6 @@ function totalsOf(ledger: MemoryLedger, now: number): unknown {
   return { months, windows, leases };
 }
 
-/** Runs random histories on the ledger in memory, and compares the replies of PostgreSQL to the same messages. */
 async function compare(
   client: Client,
   kind: "failing" | "ordinary",

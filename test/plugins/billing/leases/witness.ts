@@ -1,6 +1,4 @@
-/**
- * Records every charge, reservation and limit of a world, and checks the invariants of the lease protocol against them.
- */
+/** Records every charge, reservation and limit of a world, and checks the invariants of the lease protocol. */
 import assert from "node:assert/strict";
 import type {
   LeasedCharge,
@@ -29,12 +27,10 @@ export interface Process {
   readonly open: Opened[];
 }
 
-/** A reservation as its client sees it. */
 export interface Opened {
   readonly reservation: LeasedReservation;
   readonly process: Process;
   readonly startedAt: number;
-  /** Ids of its charges after it was settled. */
   ids: readonly string[];
   /** True if the credit that may have been in use exceeded a limit at some instant while it waited. */
   couldBeRefused: boolean;
@@ -66,7 +62,6 @@ export abstract class Witness {
   /** Charges without a lease of their own, by scope: only a forced reservation has them. */
   readonly #uncovered = new Map<string, number>();
   readonly #refused: Refused[] = [];
-  /** Events for the report of the campaign. */
   readonly counters = {
     reserved: 0,
     posted: 0,
@@ -77,7 +72,6 @@ export abstract class Witness {
     recalls: 0,
   };
 
-  /** Number of calendar months since the start. */
   get #months(): number {
     const [start, now] = [this.#startedAt, this.now].map((time) => new Date(time));
     return (
@@ -153,7 +147,6 @@ export abstract class Witness {
     return [[month.sumMilliCu, monthLimit(limits, month.purchasedBeforeMilliCu)]];
   }
 
-  /** Notes a charge that the ledger has accepted. */
   count(charge: LeasedCharge): void {
     const id = charge.details.about.requestId;
     assert.ok(!this.charged.has(id), `charge ${id} is posted twice`);
@@ -166,7 +159,6 @@ export abstract class Witness {
     add(keyId, costMilliCu - keyTakenMilliCu);
   }
 
-  /** Looks at a reservation whose state has changed. */
   notice(opened: Opened): void {
     const { reservation, process, ids } = opened;
     const { state, costMilliCu } = reservation;
@@ -193,7 +185,6 @@ export abstract class Witness {
     if (state !== "open") drop(process.open, opened);
   }
 
-  /** Returns true if what may be in use, the reservation included, exceeds one of its limits. */
   #isFull({ account }: LeasedReservation): boolean {
     const { workspaceId, workspaceLimits, keyId, keyLimits } = account;
     return (
@@ -242,7 +233,6 @@ export abstract class Witness {
     assert.ok(isRemembered, "refused without asking, and nothing is remembered");
   }
 
-  /** Checks the invariants that hold after each step. */
   check(): void {
     for (const { open } of this.processes) open.forEach((opened) => this.noteUse(opened));
     for (const [id, scope] of this.ledger.scopes) {

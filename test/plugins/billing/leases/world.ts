@@ -1,7 +1,4 @@
-/**
- * Replicas, one ledger and a bad network, moved step by step. The witness
- * checks the invariants after each step.
- */
+/** Replicas, one ledger and a bad network, moved step by step. The witness checks the invariants after each step. */
 import assert from "node:assert/strict";
 import {
   unlimitedMilliCu,
@@ -25,7 +22,6 @@ import { drop, keyIds, Witness, type Opened, type Process } from "./witness.ts";
 
 const line = { surface: "chat", method: "completions", costMilliCu: 0 };
 
-/** The parts that a mutant replaces. */
 export interface Parts {
   readonly ledger: (now: () => number) => MemoryLedger;
   readonly replica: (name: string) => LedgerReplica;
@@ -36,7 +32,6 @@ export const correctParts: Parts = {
   replica: (name) => new LedgerReplica(name, "settled"),
 };
 
-/** A message between a process and the ledger. */
 interface Packet {
   readonly process: Process;
   readonly message?: Message;
@@ -80,7 +75,6 @@ export class World extends Witness {
     this.processes[place] = { replica, name, isPaused: false, open: [] };
   }
 
-  /** Stops the process at this position without a message. */
   crash(place: number): void {
     const process = this.process(place);
     this.network = this.network.filter(
@@ -149,7 +143,6 @@ export class World extends Witness {
     drop(process.open, opened);
   }
 
-  /** Puts the messages of a process into the network. */
   send(place: number): void {
     const process = this.process(place);
     if (process.isPaused) return;
@@ -190,7 +183,6 @@ export class World extends Witness {
     }
   }
 
-  /** Sends and delivers everything of one process at once. */
   exchange(place: number): void {
     this.send(place);
     const process = this.process(place);
@@ -233,7 +225,6 @@ export class World extends Witness {
     return reply;
   }
 
-  /** Lets time pass, and lets all processes exchange messages with the ledger. */
   pass(ms: number, stepMs: number): void {
     for (let passed = 0; passed < ms; passed += stepMs) {
       this.now += stepMs;
@@ -288,7 +279,6 @@ export class World extends Witness {
     this.checkSums();
   }
 
-  /** Time until the current month has ended. */
   get untilNextMonth(): number {
     return periodOf(this.now).end - this.now;
   }

@@ -4,7 +4,6 @@ import { registerHooks } from "node:module";
 
 /** A text of a module, which must occur in it exactly once, and what replaces it. */
 export interface Change {
-  /** Name of the file in plugins/billing/leases. */
   readonly file: string;
   readonly from: string;
   readonly to: string;
@@ -38,7 +37,6 @@ registerHooks({
   },
 });
 
-/** Imports a file of plugins/billing/leases, and everything that it imports there, with these changes. */
 export async function importChanged<Module>(
   file: string,
   changes: readonly Change[],

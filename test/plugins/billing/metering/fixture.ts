@@ -1,4 +1,3 @@
-/** Fixtures for tests of metering: the service on its own folder, its rows, and a crash. */
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -26,7 +25,6 @@ export type Meter = {
 };
 
 export interface TestMeter extends Meter, Pick<Metering, "usage" | "outageMs"> {
-  /** True while the service is ready. */
   readonly writable: boolean;
   readonly close: () => Promise<void>;
 }
@@ -47,7 +45,6 @@ export function charge(meter: Meter, principal: KeyPrincipal, costMilliCu: numbe
   return take(meter, principal, costMilliCu).settle([line(costMilliCu)]);
 }
 
-/** Returns the credit that a key has used and reserved, in milli-CU. */
 export function keyUsage(
   meter: Meter,
   id: string,
@@ -66,7 +63,6 @@ export interface MeterFixture {
   readonly logged: readonly string[];
   /** Called when the test ends, before the folder is removed. */
   readonly closing: (() => Awaitable<void>)[];
-  /** Starts the service on the folder; it is closed when the test ends. */
   readonly open: (durability?: Durability) => Promise<TestMeter>;
   readonly rows: () => UsageRow[];
   /** Copies the folder to the state that a crash at this moment would leave. */

@@ -47,7 +47,6 @@ const principal: KeyPrincipal = principalOf({
   workspace: { purchasedTotalMilliCu: 500 },
 });
 
-/** Charges until the disk refuses one, and returns how many were written. */
 async function chargeUntilFull(meter: MeterService): Promise<number> {
   for (let written = 0; ; written++) {
     assert.ok(written < 10_000, "the disk never fills");
@@ -60,7 +59,6 @@ async function chargeUntilFull(meter: MeterService): Promise<number> {
   }
 }
 
-/** Lets the meter retry and waits for the reply of the journal thread. */
 async function tryAgain(
   { clock, logged }: MeterFixture,
   done: () => boolean | Promise<boolean>,

@@ -67,7 +67,6 @@ interface Held {
   readonly id: string;
 }
 
-/** Expected state of the meter: every charge, and the open reservations. */
 class Model {
   readonly charges: { id: string; key: number; at: number; cost: number }[] = [];
   open: Held[] = [];

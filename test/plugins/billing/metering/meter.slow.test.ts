@@ -157,7 +157,6 @@ test("close writes all records, later reservations are refused, and close can be
 
 const february = Date.UTC(2026, 1);
 
-/** 100 milli-CU are included, and 1,000 are purchased. */
 function customer(includedMilliCu = 100): ReturnType<typeof principalOf> {
   return principalOf({ plan: { includedMilliCu }, workspace: { purchasedTotalMilliCu: 1_000 } });
 }

@@ -71,7 +71,6 @@ export function line(costMilliCu: number): {
   return { surface: "ledger-rpc", method: "chain_getBlock", costMilliCu };
 }
 
-/** Returns an agent with a name and, if given, further members. */
 export function agentOf(name: string, more: Partial<Agent> = {}): Agent {
   const none = { version: undefined, sessionId: undefined, provider: undefined };
   return { name, ...none, capabilities: undefined, ...more };

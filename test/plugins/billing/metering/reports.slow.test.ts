@@ -43,7 +43,6 @@ function nameIn(row: UsageRow, by: SpendMember): string | undefined {
   return { workspace, key, model, tool, method, route, tag: row.agent?.name }[by];
 }
 
-/** Adds up the charges of the journal one by one. */
 function addedUp(rows: readonly UsageRow[], { from, to, by, workspaceId }: Query): object {
   const sums = new Map<string | undefined, number>();
   const stepMs = to - from <= 2 * day ? 3_600_000 : day;

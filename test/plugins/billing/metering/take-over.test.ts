@@ -24,7 +24,6 @@ import { damage } from "../../../store/damage.ts";
 import { embeddedFolder } from "../../../fixtures/billing/fixtures.ts";
 import { meterFixture, type MeterFixture } from "./fixture.ts";
 
-/** Returns a fixture whose folder has the journal that an earlier release has left after a crash. */
 function earlierFolder(t: TestContext): MeterFixture {
   const fixture = meterFixture(t);
   openDatabase(join(fixture.dataDir, "folder.db"), []).close();
@@ -37,7 +36,6 @@ function earlierFolder(t: TestContext): MeterFixture {
   return fixture;
 }
 
-/** Starts the service. Returns everything that can be read: all rows, the spend of a year, and drawn credit. */
 async function takenOver({ dataDir, open, rows }: MeterFixture): Promise<{
   readonly rows: unknown;
   readonly drawn: unknown;

@@ -52,7 +52,6 @@ test("a start moves the charges of a clock that ran ahead to the present, and co
   assert.equal(usage.includedMilliCu, 7);
   assert.match(later.logged.join("\n"), /warn the clock of this host ran ahead/);
   assert.equal(valueOf(later, "sluice_redated_commits_total"), 1);
-  // The windows and the month move on.
   later.clock.advance(day + 2 * minute);
   assert.equal(keyUsage(meter, "key_1").dayMilliCu, 0);
   later.clock.advance(february - later.clock.now());

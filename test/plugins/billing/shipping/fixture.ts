@@ -1,4 +1,3 @@
-/** A PostgreSQL database with the tables of Sluice. */
 import { setTimeout as wait } from "node:timers/promises";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import { shippedMigrations } from "../../../../src/pipeline/load/migrations.ts";
@@ -8,7 +7,6 @@ import { createSeal } from "../../../../src/store/seal.ts";
 
 export const seal = createSeal("a secret of this deployment");
 
-/** Creates the tables. */
 export async function upgrade(url: string, secret = seal): Promise<void> {
   const database = openPostgres({ url, replica: "upgrade", metrics: createMetrics() });
   try {

@@ -27,7 +27,6 @@ const tdx: FakeDriver = {
 const simulating = await testService(plugin);
 after(() => simulating[Symbol.asyncDispose]());
 
-/** Returns the service with drivers of the test. */
 function serviceWith(parts: Partial<ProviderDeps> = {}): Attestation {
   const { clock, log } = fakeHost();
   return createAttestation({ clock, log, simulatedAllowed: true, seed, ...parts });

@@ -19,20 +19,16 @@ const zeros = "0".repeat(64);
 const bytesIn = (frame: Json, member: string): Bytes =>
   unwrap(fromBase64Url(frame[member] as string));
 
-/** Changes the bytes of a member of the attestation. */
 const changed = (member: "core" | "sig", change: (bytes: Bytes) => Bytes): Script => ({
   attestation: (frame) => ({ ...frame, [member]: toBase64Url(change(bytesIn(frame, member))) }),
 });
-/** Changes hello on its way to the enclave. */
 const hello = (members: object): Script => ({
   hello: (bytes) =>
     bytesOf(JSON.stringify({ ...(JSON.parse(textOf(bytes)) as object), ...members })),
 });
-/** Changes the text of core before it is signed. */
 const coreText = (from: string, to: string): Script => ({
   core: (core) => bytesOf(textOf(writeCore(core)).replace(from, to)),
 });
-/** An attack by the gateway, and the options of the caller. */
 type Attack = Script | readonly [Script, Partial<ConnectOptions>];
 type Attacks = Readonly<Record<string, Attack>>;
 
@@ -180,7 +176,6 @@ const sending = (
   outgoing: (frames, request) => change(frames as unknown as Frames, request),
 });
 
-/** Sets a byte of a frame's header to another value. */
 function headerWith(frame: Bytes, at: number, value: number): Bytes {
   const copy = Uint8Array.from(frame);
   copy[at] = value;

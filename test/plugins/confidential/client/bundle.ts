@@ -1,6 +1,4 @@
-/**
- * Bundles the client for a browser: one file, built with a common bundler, without polyfills or plugins.
- */
+/** Bundles the client for a browser into one file, with a common bundler and without polyfills or plugins. */
 import { build } from "esbuild";
 import { fileURLToPath } from "node:url";
 
@@ -9,7 +7,6 @@ const root = fileURLToPath(new URL("../../../../", import.meta.url));
 export interface Bundle {
   /** An ES module that exports what `contents` exports: by default all of the client. */
   readonly script: string;
-  /** Paths of all bundled files, relative to the project's root. */
   readonly files: readonly string[];
 }
 

@@ -22,7 +22,6 @@ import type { FakeGateway } from "./fake-gateway.ts";
 const messages = [{ role: "user", content: "a secret" }];
 const bundle = await bundleClient();
 
-/** Opens a page with the client, on an origin of its own server. */
 async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   const server = createServer((request, response) => {
     const isScript = request.url === "/client.js";
@@ -43,7 +42,6 @@ async function openPage(t: TestContext, browser: Browser): Promise<Page> {
   return page;
 }
 
-/** The facts about a session and its answer that can be passed between processes. */
 interface ConversationResult {
   readonly text?: string;
   readonly session?: Pick<Session, "checks" | "evidence" | "assurance" | "role" | "keyset">;

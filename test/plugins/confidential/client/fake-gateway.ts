@@ -1,7 +1,4 @@
-/**
- * A fake gateway with an enclave. It follows the protocol except where its script says otherwise, and records what it
- * receives.
- */
+/** A fake gateway with an enclave. It follows the protocol, except where its script says otherwise. */
 import { createServer } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -75,35 +72,28 @@ export const usedCUMilli = 66;
 export type Json = Record<string, unknown>;
 export type Outgoing = Bytes | string;
 
-/** The points at which the gateway or the enclave deviates from the protocol. */
 export interface Script {
   /** The subprotocol that the server selects. Default: `clientSubprotocol`. */
   readonly protocol?: string;
   /** Status with which the upgrade is refused. */
   readonly status?: number;
-  /** Header `Retry-After` of a refused upgrade. */
   readonly retryAfter?: string;
-  /** Keeps the upgrade waiting. */
   readonly holdsUpgrade?: boolean;
   /** Status of the answers to HTTP requests that are no upgrades. */
   readonly httpStatus?: number;
-  /** Accepts `hello`, and does not answer. */
   readonly isSilent?: boolean;
   /** Sends only the digest of the evidence, whether or not the client knows it. */
   readonly sendsDigest?: boolean;
   /** Sends a cached quote even if the client requests its own. */
   readonly ignoresNonce?: boolean;
-  /** Changes `hello` on its way to the enclave. */
   readonly hello?: (bytes: Bytes) => Bytes;
   readonly keyset?: Partial<Keyset>;
   /** Changes the core before it is signed. */
   readonly core?: (core: Core) => Bytes;
   readonly handshakeSigner?: Signer;
   readonly state?: SimulatedState;
-  /** Changes the report data that the quote binds. */
   readonly reportData?: (reportData: Bytes) => Bytes;
   readonly evidence?: (evidence: AttestationEvidence, reportData: Bytes) => unknown;
-  /** Replaces the text frame `attestation` on its way to the client. */
   readonly attestation?: (frame: Json) => Outgoing | Json;
   readonly report?: Partial<UsageReport>;
   /** Holds the answer back until the client cancels. */
@@ -111,10 +101,7 @@ export interface Script {
   readonly deltas?: readonly unknown[];
   readonly final?: Json;
   readonly done?: (frame: Json) => Json;
-  /**
-   * Changes the frames that are sent to the client for one request: chunks, the last frame, `done`. `request`: the
-   * frames that the client sent.
-   */
+  /** Changes the frames of one answer: chunks, the last frame, `done`. `request`: the frames that the client sent. */
   readonly outgoing?: (
     frames: readonly Outgoing[],
     request: readonly Bytes[],
@@ -124,13 +111,11 @@ export interface Script {
 export interface FakeGateway {
   readonly url: string;
   script: Script;
-  /** The clock of client and enclave. */
   readonly clock: ManualClock;
   /** Served at the policy's well-known path. */
   policy: unknown;
   /** Served at /v1/models. */
   models: unknown;
-  /** The subprotocols and the authorization of each upgrade request. */
   readonly upgrades: { readonly protocols: string; readonly authorization: string | undefined }[];
   /** Method, path and authorization of each HTTP request that is not an upgrade. */
   readonly requests: string[];
@@ -139,16 +124,13 @@ export interface FakeGateway {
   readonly prompts: Json[];
   /** The messages from clients, which are masked on the wire. */
   readonly received: Bytes[];
-  /** Number of binary frames from clients. */
   frames: number;
   cancels: number;
-  /** Close codes from clients. */
   readonly closes: number[];
   /** Options for `connect`: complete, and without anything that other tests share. */
   readonly options: ConnectOptions;
 }
 
-/** The differences from a policy of `start` for the network and the image of the fake gateway. */
 export interface Edition {
   /** Milliseconds since 1970. */
   readonly now?: number;
@@ -159,7 +141,6 @@ export interface Edition {
   readonly worker?: Partial<EnclavePolicy>;
 }
 
-/** Returns a signed policy document. */
 export async function policyBy(signer: Signer, edition: Edition = {}): Promise<PolicyDocument> {
   const { now = start, serial = 1, expiresAt = now + day, termination = "worker" } = edition;
   const { network = "confidential-alpha", worker } = edition;
@@ -256,7 +237,6 @@ export function clientClock(clock: ManualClock): ClientClock {
   };
 }
 
-/** The state that the enclave keeps between sessions. */
 interface Served {
   /** Seconds since 1970. */
   readonly started: number;

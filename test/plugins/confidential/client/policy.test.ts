@@ -22,7 +22,6 @@ const policyKey = toBase64Url(signer.publicKey);
 const documentOf = ({ by = signer, ...edition }: Edition & { by?: Signer } = {}) =>
   policyBy(by, { serial: 7, ...edition });
 
-/** Options without the caller's own list of images. */
 function pinned(gateway: FakeGateway, changes: Partial<ConnectOptions> = {}): ConnectOptions {
   const { imageHashes: _, ...options } = gateway.options;
   return { ...options, policyKey, ...changes };

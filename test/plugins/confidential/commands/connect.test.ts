@@ -32,10 +32,7 @@ async function startRemote(
   return remote.url;
 }
 
-/**
- * Runs the command until it is ready, calls `use`, and stops the command. Returns what it printed. `stop`: resolves if
- * the command must be stopped before it is ready.
- */
+/** Runs the command until it is ready, calls `use`, and returns the output. `stop`: ends it before it is ready. */
 async function serve(
   t: TestContext,
   argv: readonly string[],

@@ -28,7 +28,6 @@ const prompt = params.messages[0]?.content ?? "";
 interface WorkerProcess {
   readonly child: ChildProcess;
   readonly ready: Readonly<Record<string, string>>;
-  /** The text that the process has written to both outputs. */
   readonly written: () => string;
   readonly exited: Promise<unknown[]>;
   /** The working directory, home and temporary folder of the process. It is empty at the start. */

@@ -22,7 +22,6 @@ interface Refusal {
   readonly code: string | undefined;
 }
 
-/** An upgrade that is refused with an HTTP answer. */
 async function refused(url: string, headers: Readonly<Record<string, string>>): Promise<Refusal> {
   const sent = request(url, {
     headers: {
@@ -43,7 +42,6 @@ async function refused(url: string, headers: Readonly<Record<string, string>>): 
 
 const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
 
-/** The offered subprotocols with a credential. */
 const shownAs = (text: string): string =>
   `confidential.v1, confidential.auth.${Buffer.from(text).toString("base64url")}`;
 
@@ -246,7 +244,6 @@ describe("admission of sessions", () => {
   });
 });
 
-/** Another key of the gateway's own workspace. */
 async function colleague(
   { folder, workspaceId }: TestGateway,
   capability: Capability,

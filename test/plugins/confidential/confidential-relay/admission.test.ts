@@ -18,7 +18,6 @@ const noQuotes: Script = {
       : undefined,
 };
 
-/** Returns the model as it is listed. */
 async function listed(stream: StreamGateway): Promise<Readonly<Record<string, unknown>>> {
   const answer = await stream.get("/v1/models", stream.gateway.key);
   // The answer of the surface itself.

@@ -104,7 +104,6 @@ describe("a worker that stops reading", () => {
   });
   after(() => stream[Symbol.asyncDispose]());
 
-  /** The frames of the longest allowed request. */
   function longest(session: OpenStream): Uint8Array[] {
     const request = { model, messages: [{ role: "user", content: "" }] };
     const room = maxRequestBytes - JSON.stringify(request).length;

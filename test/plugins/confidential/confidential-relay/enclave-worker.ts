@@ -44,7 +44,6 @@ export const model = "Test/Model-1";
 export interface Script {
   readonly chunks?: readonly object[];
   readonly final?: object;
-  /** Waits before each chunk. */
   readonly pace?: () => Promise<void>;
   /** Waits before it reads the frames after `hello`. */
   readonly listens?: () => Promise<void>;
@@ -64,7 +63,6 @@ export interface Script {
   readonly session?: Bytes;
   readonly sig?: (sig: Bytes) => Bytes;
   readonly keyset?: (keyset: Keyset) => Keyset;
-  /** The report data that the quote binds instead. */
   readonly reportData?: (reportData: Bytes) => Bytes;
   readonly evidence?: (evidence: object, hello: Hello) => object;
   /** Returns the report to send instead. Undefined if no report is sent. */
@@ -75,20 +73,17 @@ export interface EnclaveWorker extends AsyncDisposable {
   /** `ws://127.0.0.1:PORT/cstream/1`. */
   readonly url: string;
   readonly root: string;
-  /** The value in the status document. */
   coefficient: number;
   /** The price in the status document, in nano native tokens per token, or the prices of classes of tokens. */
   price: unknown;
   script: Script;
-  /** Number of sessions that have been opened, including those for checks. */
+  /** One per session that was opened, including those for checks. */
   readonly hellos: readonly Hello[];
-  /** Requests as they were decrypted. */
   readonly requests: readonly Readonly<Record<string, unknown>>[];
   /** Text frames after hello. */
   readonly texts: readonly string[];
   /** Bytes of frames that the gateway has not read yet. */
   readonly waitingBytes: number;
-  /** Cuts every session. */
   cut(): void;
 }
 

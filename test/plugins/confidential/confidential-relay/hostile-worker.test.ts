@@ -1,7 +1,4 @@
-/**
- * Hostile workers: the process survives, no charge exceeds its reservation, the next session gets its own
- * answer, and nothing stays open.
- */
+/** Hostile workers: the process survives, no charge exceeds its reservation, and no session gets another's answer. */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import * as fc from "fast-check";
@@ -37,7 +34,6 @@ describe("a hostile worker", () => {
     assert.equal(done.usedCUMilli, 7 * tokenMilli);
   }
 
-  /** Reads any messages until the connection has closed. */
   async function drain(session: OpenStream): Promise<number> {
     session.socket.on("message", () => {});
     return session.closed;

@@ -1,7 +1,4 @@
-/**
- * Tests of the state machine of the link to a worker's enclave, with a scripted worker. The worker is not trusted until
- * its evidence is verified, so the link may have no listener yet.
- */
+/** Tests of the state machine of the link to a worker's enclave, which may have no listener until it is trusted. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -26,7 +23,6 @@ const frames = 1_000;
 interface Connected {
   readonly clock: ManualClock;
   readonly link: EnclaveLink;
-  /** The worker's end. */
   readonly worker: WebSocket;
 }
 
@@ -58,7 +54,6 @@ function listener(over: Partial<LinkListener>): LinkListener {
   return { onText() {}, onBinary() {}, onDrain() {}, onEnd() {}, ...over };
 }
 
-/** A frame that begins with its number. */
 function numbered(number: number): Buffer {
   const frame = Buffer.alloc(frameBytes);
   frame.writeUInt32BE(number);

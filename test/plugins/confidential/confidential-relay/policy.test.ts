@@ -28,7 +28,6 @@ routes:
   - { path: /policy, run: [], to: { confidential: { do: policy } } }
 `;
 
-/** Starts a gateway at this time. Returns its clock and a function that reads its document. */
 async function start(t: TestContext, at: number) {
   const clock = manualClock(at);
   const gateway = await startTestGateway({ pipeline, clock });

@@ -203,7 +203,6 @@ describe("the end of a session", () => {
     });
   }
 
-  /** The client leaves, and the worker then reports what it has produced. */
   async function leave({ socket }: OpenStream, finish: () => void): Promise<void> {
     const texts = stream.worker.texts.length;
     const charged = (await stream.charges()).length;

@@ -25,7 +25,6 @@ export interface Wire extends Disposable {
   next(): Promise<Message>;
   nextText(): Promise<Readonly<Record<string, unknown>>>;
   nextBinary(): Promise<Buffer>;
-  /** Resolves with the close code. */
   readonly closed: Promise<number>;
 }
 
@@ -85,13 +84,10 @@ export async function openWire(
 export interface OpenStream extends Wire {
   readonly hello: Hello;
   readonly attestation: AttestationFrame;
-  /** The frame as parsed JSON. */
   readonly attestationJson: Readonly<Record<string, unknown>>;
   readonly attested: Attested;
   readonly channel: Channel;
-  /** Sends a request in one frame. */
   ask(request?: object): void;
-  /** Reads a complete answer: its deltas, final and done. */
   answer(): Promise<StreamAnswer>;
 }
 

@@ -30,7 +30,6 @@ export interface StreamGateway extends AsyncDisposable {
   get(path: string, key?: string): Promise<Response>;
   /** Charges on disk, oldest first. */
   charges(): Promise<readonly UsageRow[]>;
-  /** Returns the value of a metric without labels. */
   gauge(name: string): Promise<number>;
 }
 
@@ -86,7 +85,6 @@ export async function startStreamGateway(
     readonly origin?: string;
     /** Changes the worker before the gateway starts. The worker may not get ready then, so it is not waited for. */
     readonly prepare?: (worker: EnclaveWorker) => void;
-    /** The section `rate`. */
     readonly rate?: string;
   } = {},
 ): Promise<StreamGateway> {

@@ -88,7 +88,6 @@ describe("a session through the gateway", () => {
     await until(() => sessionLines().length > earlier);
   });
 
-  /** The complete lines of the access log about sessions. */
   function sessionLines(): Line[] {
     const lines = readFileSync(join(stream.gateway.folder, "access.log"), "utf8").split("\n");
     return lines
@@ -97,7 +96,6 @@ describe("a session through the gateway", () => {
       .map((line) => JSON.parse(line) as Line);
   }
 
-  /** Runs a session to its end. Returns its line of the access log. */
   async function lineOf(run: () => Promise<void>): Promise<Line> {
     const earlier = sessionLines().length;
     await run();

@@ -26,7 +26,6 @@ import { unwrap, textOf } from "../protocol/session.ts";
 
 export const net = "confidential-alpha";
 
-/** The events of a session, in order. */
 export type Event =
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "binary"; readonly frame: Uint8Array }
@@ -35,7 +34,6 @@ export type Event =
 export interface Wire {
   text(bytes: Uint8Array): void;
   binary(frame: Uint8Array): void;
-  /** Resolves to the next event. */
   next(): Promise<Event>;
 }
 
@@ -46,7 +44,6 @@ export interface Final {
 }
 
 export interface Answered {
-  /** Plaintexts of chunks, parsed. */
   readonly deltas: readonly Readonly<Record<string, unknown>>[];
   readonly text: string;
   readonly final: Final;
@@ -59,11 +56,8 @@ export interface TestClient {
   readonly channel: Channel;
   /** Returns the frames of a request; `params` is JSON, or bytes that are sent unchanged. */
   request(rid: number, params: object | Uint8Array): readonly Uint8Array[];
-  /** Sends a request and reads its answer, including the signed report. */
   ask(params: object | Uint8Array): Promise<Answered>;
-  /** Reads further events up to the report of `rid`. */
   answer(rid: number): Promise<Answered>;
-  /** Returns the plaintext of the next chunk, parsed. */
   chunk(): Promise<Readonly<Record<string, unknown>>>;
 }
 
@@ -202,7 +196,6 @@ async function textFrame<Kind extends "attestation" | "report">(
   return frame as Extract<AttestationFrame | ReportFrame, { kind: Kind }>;
 }
 
-/** Resolves to the end of a session. Skips earlier events. */
 export async function ending(wire: Wire): Promise<{ code: number; error: string | undefined }> {
   for (;;) {
     const event = await wire.next();
@@ -210,7 +203,6 @@ export async function ending(wire: Wire): Promise<{ code: number; error: string 
   }
 }
 
-/** A queue of events in the order of their arrival. */
 export function eventQueue(): { put(event: Event): void; next(): Promise<Event> } {
   const come: Event[] = [];
   const waiting: ((event: Event) => void)[] = [];

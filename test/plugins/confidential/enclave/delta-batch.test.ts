@@ -12,7 +12,6 @@ import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts"
 interface Started {
   readonly clock: ManualClock;
   readonly batch: DeltaBatch;
-  /** Plaintexts, parsed. */
   readonly sent: Record<string, unknown>[];
   readonly sizes: number[];
 }
@@ -28,7 +27,6 @@ function start(): Started {
   return { clock, batch, sent, sizes };
 }
 
-/** Returns the arguments of a call in all deltas. */
 function argumentsOf(deltas: readonly object[], index: number): string {
   const calls = (deltas as readonly { readonly tool_calls?: readonly ToolCall[] }[]).flatMap(
     ({ tool_calls: list = [] }) => list,

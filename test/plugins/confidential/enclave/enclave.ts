@@ -28,7 +28,6 @@ import {
   type Wire,
 } from "./client.ts";
 
-/** A request as received by the model, with functions that write its answer. */
 export interface Asked {
   readonly request: InferenceRequest;
   readonly params: Readonly<Record<string, unknown>>;
@@ -135,7 +134,6 @@ export interface TestEnclave {
   readonly now: number;
   readonly lines: readonly string[];
   open(parts?: Partial<EnclaveSessionDeps>): OpenedSession;
-  /** A session after its handshake. */
   connect(
     options?: Partial<ClientOptions>,
     parts?: Partial<EnclaveSessionDeps>,
@@ -144,7 +142,6 @@ export interface TestEnclave {
 
 export interface OpenedSession extends Wire {
   readonly session: EnclaveSession;
-  /** Binary frames that were sent. */
   readonly sent: number;
 }
 

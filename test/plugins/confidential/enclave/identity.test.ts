@@ -26,11 +26,9 @@ interface Started {
   /** The report data for which the platform makes a quote instead. */
   binds: Uint8Array | undefined;
   readonly quotes: number;
-  /** Moves the clock, so that the platform is asked again, and waits for the result. */
   renewAfter(ms: number): Promise<void>;
 }
 
-/** Time to the next keyset, and to the next retry. */
 const renewMs = 1_650_000;
 const retryMs = 10_000;
 

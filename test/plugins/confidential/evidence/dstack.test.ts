@@ -18,7 +18,6 @@ const { signal } = new AbortController();
 
 interface Agent {
   readonly path: string;
-  /** Method, path and body of each request. */
   readonly asked: readonly string[];
 }
 

@@ -3,7 +3,6 @@ import { basename, dirname } from "node:path";
 import type { TsmFiles } from "../../../../plugins/confidential/evidence/configfs-tsm.ts";
 
 export interface FakeKernel extends TsmFiles {
-  /** Folders that have not been removed. */
   readonly items: ReadonlySet<string>;
   /** The maximum number of folders that existed at the same time. */
   readonly maxAtOnce: number;

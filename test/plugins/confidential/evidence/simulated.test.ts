@@ -30,7 +30,6 @@ function verify(
   return verifyEvidence(evidence, { reportData }, { ...policy, ...changes }, at);
 }
 
-/** Asserts that every check except for the hardware passed. */
 function assertOnlySimulated(report: VerificationReport): void {
   assert.deepEqual(failures(report), ["not_simulated"]);
   assert.equal(report.assurance, "simulated");

@@ -64,7 +64,6 @@ const sessions = fc.record({
   exchanges,
 });
 
-/** The result of one request at our end, with the other implementation at the other end. */
 class NobleEnd {
   readonly request: Uint8Array[] = [];
   readonly response: Uint8Array[] = [];
@@ -293,7 +292,6 @@ describe("random sessions against a second implementation", () => {
   }
 });
 
-/** All five outputs. */
 function hexOf({ c2s, s2c, exporter }: NobleKeys): readonly string[] {
   return [c2s.key, c2s.iv, s2c.key, s2c.iv, exporter].map(noble.nobleHex);
 }

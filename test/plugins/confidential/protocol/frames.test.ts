@@ -23,7 +23,6 @@ const { keys, th } = session.answer;
 const nothing = new Uint8Array(0);
 const body = bytesOf('{"model":"demo"}');
 
-/** A request of one frame, taken by the enclave. */
 function sessionWithRequest(): { client: Channel; enclave: Channel } {
   const ends = session.ends();
   unwrap(ends.enclave.open(unwrap(ends.client.seal("request", 1, body, true))));

@@ -1,7 +1,4 @@
-/**
- * A second implementation of the protocol, written from the specification with another library and without our code. It
- * checks whether our implementation follows the specification.
- */
+/** A second implementation of the protocol, written from the specification with another library, without our code. */
 import { gcm } from "@noble/ciphers/aes.js";
 import { ed25519, x25519 } from "@noble/curves/ed25519.js";
 import { expand, extract } from "@noble/hashes/hkdf.js";
@@ -177,7 +174,6 @@ export function nobleOpen(
   };
 }
 
-/** Returns the digest of the frames of one direction of one request in hex. */
 export function nobleDigest(direction: "c2s" | "s2c", frames: readonly Uint8Array[]): string {
   return nobleHex(hashed(labelled(`cstream/1 ${direction} stream`), ...frames.map(lp)));
 }
@@ -191,7 +187,6 @@ export function nobleVerifyReport(report: Uint8Array, sig: Uint8Array, ur: Uint8
   return ed25519.verify(sig, Buffer.concat([labelled("cstream/1 usage"), report]), ur);
 }
 
-/** Returns the 64 bytes of report data for a quote. */
 export function nobleReportData(
   keyset: Uint8Array,
   nonce: Uint8Array | null,

@@ -32,7 +32,6 @@ export function unwrap<Value extends object>(value: Value | Fault | undefined): 
   return value;
 }
 
-/** Returns the code of a fault. Fails the test if the value is not a fault. */
 export function codeOf(value: object | undefined): StreamCode {
   assert.ok(isFault(value), `no fault: ${JSON.stringify(value)}`);
   return value.code;
@@ -81,7 +80,6 @@ export interface TestHandshake {
   readonly answer: HandshakeAnswer;
 }
 
-/** Returns our enclave's answer to our client. */
 export async function shake(
   members: Partial<Hello> = {},
   keyset: Bytes = keysetWith(),
@@ -97,7 +95,6 @@ export async function shake(
 export interface TestSession {
   readonly attested: Attested;
   readonly answer: HandshakeAnswer;
-  /** Creates both ends again in their initial state, with the same keys. */
   ends(): { readonly client: Channel; readonly enclave: Channel };
 }
 
@@ -121,7 +118,6 @@ export async function openSession(members: Partial<Hello> = {}): Promise<TestSes
 export const bytesOf = (text: string): Bytes => new TextEncoder().encode(text);
 export const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
-/** Returns a copy with one flipped bit. */
 export function withFlippedBit(bytes: Uint8Array, at: number, bit = 0): Bytes {
   const copy = Uint8Array.from(bytes);
   copy[at] = (copy[at] ?? 0) ^ (1 << bit);

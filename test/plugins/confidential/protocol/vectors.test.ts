@@ -35,7 +35,6 @@ const file = fileURLToPath(
   new URL("../../../../../shared/spec/vectors/cstream.json", import.meta.url),
 );
 
-/** Without ../shared, these tests are skipped; with CI=true they fail. */
 const skipWithoutVectors: string | false =
   process.env["CI"] !== "true" && !existsSync(file) ? "needs ../shared" : false;
 
@@ -43,7 +42,6 @@ interface Vectors {
   readonly text: (name: string) => string;
   /** Returns the bytes of the text with that name, which is written in hex. */
   readonly bytes: (name: string) => Uint8Array<ArrayBuffer>;
-  /** UTF-8 of the text. */
   readonly utf8: (name: string) => Uint8Array<ArrayBuffer>;
 }
 

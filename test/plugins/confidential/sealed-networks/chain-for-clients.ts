@@ -1,7 +1,4 @@
-/**
- * Puts a local gateway, a gateway that relays, and an enclave between the tests of clients and their worker. The tests
- * load it by the variable `SLUICE_TEST_CHAT`.
- */
+/** Puts a local gateway, a relay and an enclave between client tests and their worker. `SLUICE_TEST_CHAT` loads it. */
 import type { StartChatGateway } from "../../inference/chat/gateway.ts";
 import { startChain } from "./chain.ts";
 import { localKey } from "./local-gateway.ts";

@@ -10,7 +10,6 @@ import { startTemplate } from "./local-gateway.ts";
 
 export interface Chain {
   readonly url: string;
-  /** The gateway that relays and bills. */
   readonly relay: TestGateway;
   readonly workers: readonly ChainWorker[];
 }
@@ -23,17 +22,14 @@ interface ChainWorker extends TestWorker {
 
 const prices = { prompt: "12", cached: "1", completion: "20" };
 
-/** The simulated machine of the workers. */
 const seed = new Uint8Array(32).fill(5);
 
 interface ChainOptions {
   /** A model server. Default: the demo model. */
   readonly upstream?: string;
-  /** Its model. */
   readonly model?: string;
   /** The price coefficient of the first worker. It increases by one from worker to worker. */
   readonly coefficient?: number;
-  /** The price of a token. */
   readonly price?: unknown;
   /** Whether the model answers for names that are not listed. Default: true. */
   readonly isDefault?: boolean;
@@ -90,7 +86,6 @@ routes:
   return { url, relay, workers };
 }
 
-/** Starts a server with one status document for all workers. Returns its URL. */
 async function startStatus(
   t: Pick<TestContext, "after">,
   workers: readonly TestWorker[],

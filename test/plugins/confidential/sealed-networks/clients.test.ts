@@ -13,7 +13,6 @@ import { localKey } from "./local-gateway.ts";
 const inTime = { timeout: 60_000 };
 const prompt = "one two three";
 
-/** The JSON of the page. */
 interface PageState {
   readonly verifications: readonly { readonly keyset?: string }[];
   readonly requests: readonly { readonly billedMilliCu: number; readonly price: string }[];

@@ -15,7 +15,6 @@ import {
 
 const inTime = { timeout: 30_000 };
 
-/** The name of each lie, how the gateway tells it, and the pattern of the message. */
 const before: readonly (readonly [name: string, options: LocalOptions, says: RegExp])[] = [
   [
     "another image",

@@ -36,7 +36,6 @@ export interface LocalGateway extends BareGateway {
   readonly remote: FakeGateway;
   /** Everything that the gateway has sent to the other one: the bytes of its connections, and unmasked messages. */
   readonly sent: () => string;
-  /** Ends the connections to the other gateway. */
   readonly cut: () => void;
   ask(body?: object, path?: string, headers?: Record<string, string>): Promise<Response>;
 }
@@ -48,7 +47,6 @@ export interface LocalOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The time, in milliseconds since 1970. */
   readonly at?: number;
-  /** Changes the pipeline. */
   readonly edit?: (pipeline: string) => string;
 }
 
@@ -58,7 +56,6 @@ export const simulated = { kind: "simulated", roots: [platform.root] };
 export const policyFor = (image: string, signer: Signer, now: number): Promise<PolicyDocument> =>
   policyBy(signer, { now, worker: { image_hashes: [image] } });
 
-/** Starts the pipeline of `sluice connect`. */
 export async function startTemplate(
   t: Pick<TestContext, "after">,
   { evidence, env = {}, edit = (pipeline) => pipeline }: Omit<LocalOptions, "script">,
@@ -102,7 +99,6 @@ interface Recorder {
   readonly cut: () => void;
 }
 
-/** Starts a proxy on loopback that keeps the bytes that clients send. */
 async function startRecorder(t: TestContext, port: number): Promise<Recorder> {
   const sent: Buffer[] = [];
   const sockets = new Set<{ destroy(): void }>();

@@ -26,7 +26,6 @@ interface Parts {
   readonly rest?: readonly Bytes[];
 }
 
-/** Returns a list of these parts, signed by the root. */
 function list(parts: Parts = {}): Bytes {
   const body = der.sequence(
     parts.version ?? der.smallInteger(1),

@@ -2,7 +2,6 @@
 import { joinBytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 
-/** The identifier octets of the types that are written. */
 export const derTags = {
   boolean: 0x01,
   integer: 0x02,
@@ -16,7 +15,6 @@ export const derTags = {
   set: 0x31,
 } as const;
 
-/** Writes a value: the identifier octet, the length, and the parts as content. */
 export function writeDer(tag: number, ...parts: readonly Uint8Array[]): Bytes {
   const content = joinBytes(...parts);
   return joinBytes(Uint8Array.of(tag), writeLength(content.length), content);

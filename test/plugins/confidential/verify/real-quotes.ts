@@ -9,7 +9,6 @@ import { writeTable } from "./snp-platform.ts";
 
 const folder = fileURLToPath(new URL("../../../../../shared/fixtures/quotes/", import.meta.url));
 
-/** Without ../shared, these tests are skipped; with CI=true they fail. */
 export const skipWithoutShared: string | false =
   process.env["CI"] !== "true" && !existsSync(folder) ? "needs ../shared" : false;
 
@@ -59,12 +58,10 @@ export function realSnp(): AttestationEvidence {
   return { tee_type: "sev-snp", quote, aux: Buffer.from(table).toString("base64") };
 }
 
-/** Names of the checks that failed. */
 export function failures(report: VerificationReport): readonly string[] {
   return report.checks.filter(({ result }) => result === "fail").map(({ name }) => name);
 }
 
-/** Returns the result of a check. Undefined if there is no check with that name. */
 export function resultOf(report: VerificationReport, name: string): string | undefined {
   return report.checks.find((check) => check.name === name)?.result;
 }

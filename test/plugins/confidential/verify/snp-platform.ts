@@ -1,7 +1,4 @@
-/**
- * A SEV-SNP platform with test roots. Every signature is valid, and each field of reports and certificates can be
- * changed.
- */
+/** A SEV-SNP platform with test roots. Every signature is valid, and each field can be changed. */
 import { constants, generateKeyPairSync, sign } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 import * as der from "./der-writer.ts";
@@ -30,7 +27,6 @@ export interface VcekOptions {
   readonly tcb: { bootloader: number; tee: number; snp: number; microcode: number; fmc?: number };
 }
 
-/** The differences from a valid report, and from a table with three certificates. */
 export interface SnpChanges {
   /** Bytes that replace bytes of the report before it is signed, by offset. */
   readonly report?: Readonly<Record<number, Uint8Array>>;

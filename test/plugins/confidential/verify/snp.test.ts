@@ -48,7 +48,6 @@ function verifyGiven(
   return verifyEvidence(evidence, expected, { ...policy, ...more }, at, platform.roots);
 }
 
-/** Verifies under a policy without the member `sevSnp`. */
 function verifyBare(changes: SnpChanges): Promise<VerificationReport> {
   const expected = { reportData: snpReportData };
   const bare = { imageHashes: [imageHash] };

@@ -1,4 +1,3 @@
-/** Starts a worker in the test's process, and scripted model servers. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -27,7 +26,6 @@ export interface TestWorker extends RunningWorker {
   readonly lines: readonly string[];
 }
 
-/** Starts a worker for the demo model, or for the model server `upstream`. */
 export async function startTestWorker(
   t: Pick<TestContext, "after">,
   over: Partial<WorkerOptions> = {},
@@ -63,14 +61,12 @@ export async function startTestWorker(
   };
 }
 
-/** Starts the demo model, which sends one token per millisecond. */
 export async function startModel(t: Pick<TestContext, "after">): Promise<string> {
   const model = await startDemoModel({ tokenMs: 1 });
   t.after(() => model.close());
   return model.url;
 }
 
-/** Starts a model server whose answers the test writes. */
 export async function startScriptedModel(
   t: TestContext,
   answer: (request: IncomingMessage, response: ServerResponse) => void,
@@ -89,7 +85,6 @@ export async function startScriptedModel(
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** One event of a streamed answer. */
 export function chunk(delta: object, finish: string | null = null): string {
   const choices = [{ index: 0, delta, finish_reason: finish }];
   return `data: ${JSON.stringify({ object: "chat.completion.chunk", choices })}\n\n`;

@@ -1,4 +1,3 @@
-/** A WebSocket to a worker, for sending and receiving the frames of a session. */
 import { once } from "node:events";
 import type { TestContext } from "node:test";
 import { WebSocket } from "ws";

@@ -6,7 +6,6 @@ import { ExchangeRecord } from "../../../../src/pipeline/observe/record.ts";
 
 const start = Date.UTC(2026, 10, 21, 12);
 
-/** The record of an exchange that has ended. */
 function ended(more: {
   group?: string;
   at?: number;

@@ -6,7 +6,6 @@ import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, call, startWatched, userOf, type User, type Watched } from "./gateway.ts";
 import { withFolderAccounts } from "../../billing/accounts/open-accounts.ts";
 
-/** For tests that do not depend on each other's calls and changes. */
 let shared: Watched;
 let operator: User;
 before(async () => {
@@ -18,7 +17,6 @@ after(() => shared[Symbol.asyncDispose]());
 const all = (rows: readonly Readonly<Record<string, unknown>>[], name: string): unknown[] =>
   rows.map((row) => row[name]);
 
-/** Calls a route with a request id of the client's. */
 async function callAs(key: string | undefined, id: string): Promise<void> {
   const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` };
   const headers = { ...authorization, "x-request-id": id };

@@ -43,7 +43,6 @@ export async function startWatched(
     readonly clock?: Clock;
     readonly env?: Readonly<Record<string, string>>;
     readonly append?: string;
-    /** Further options of the section `admin`. */
     readonly adminOptions?: string;
   } = {},
 ): Promise<Watched> {
@@ -60,7 +59,6 @@ export async function startWatched(
   return Object.assign(gateway, { tenant });
 }
 
-/** Calls a route of the gateway. Resolves with the status. */
 export async function call(
   { url }: Pick<TestGateway, "url">,
   key: string | undefined,
@@ -76,7 +74,6 @@ export async function call(
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** The members that the tests of each endpoint read. */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly body: any;
 }
@@ -121,7 +118,6 @@ export async function ask(
   };
 }
 
-/** Signs in. Resolves with the cookie. */
 export async function signIn(gateway: Pick<TestGateway, "adminUrl">, key: string): Promise<string> {
   const { status, headers } = await ask(gateway, "session", { body: { key } });
   const cookie = headers.get("set-cookie")?.split(";", 1)[0];
@@ -129,7 +125,6 @@ export async function signIn(gateway: Pick<TestGateway, "adminUrl">, key: string
   return cookie;
 }
 
-/** A user who has signed in, and who calls the API as the page does. */
 export interface User {
   readonly cookie: string;
   get(path: string): Promise<Answer>;
@@ -149,7 +144,6 @@ export async function userOf(gateway: Pick<TestGateway, "adminUrl">, key: string
   };
 }
 
-/** Signs in on the page that is open, and waits for the views. */
 export async function enter(page: Page, key: string): Promise<void> {
   await page.getByLabel("API key").fill(key);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();

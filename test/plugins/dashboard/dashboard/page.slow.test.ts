@@ -15,7 +15,6 @@ import { startWorker } from "../../inference/networks/scripted-worker.ts";
 import { failing } from "../../inference/networks/worker-scripts.ts";
 import { call, enter, startWatched, type Watched } from "./gateway.ts";
 
-/** Opens the sign-in page of the dashboard. */
 async function open(
   browser: Browser,
   { adminUrl }: Watched,
@@ -30,12 +29,10 @@ function view(page: Page, name: string): Promise<void> {
   return page.getByRole("navigation").getByRole("link", { name }).click();
 }
 
-/** The views of a platform administrator. */
 const viewNames = "Live Spend Keys Workspaces Changes Health Pipeline Plugins Playground".split(
   " ",
 );
 
-/** The parts of the view Pipeline that are not shown at first. */
 const pipelineParts = ["File", "Gateways and stores"];
 
 /** Opens the views one after the other, and the parts of Pipeline. The file on disk differs, with a fault. */
@@ -70,7 +67,6 @@ async function onPage(
   assert.deepEqual(problems, []);
 }
 
-/** The browser of all tests of this file, which run one after the other. */
 let launched: Browser | undefined;
 after(() => launched?.close());
 

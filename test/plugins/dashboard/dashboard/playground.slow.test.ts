@@ -16,7 +16,6 @@ import { ask, enter, signIn } from "./gateway.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 const plugin = JSON.stringify(join(root, "test/e2e/tools-plugin.ts"));
-/** The shipped pipeline with a tool that writes. */
 const pipeline = readFileSync(join(root, "pipeline.yaml"), "utf8")
   .replace("\ntools:", `\nplugins: { tools-plugin: ${plugin} }\ntools:`)
   .replace("\n  - platform-tools", "\n  - tools-plugin\n  - platform-tools");
@@ -43,7 +42,6 @@ before(async () => {
 
 after(() => stack.disposeAsync());
 
-/** Sends a call as the page does. */
 function forwarded(cookie: string | undefined, body: object): Promise<Response> {
   return fetch(`${gateway.adminUrl}/dashboard/api/playground`, {
     method: "POST",
@@ -75,7 +73,6 @@ test("a call is forwarded with the key of its user, and its answer is plain text
   assert.equal(answer.headers.get("x-playground-status"), "200");
   assert.ok(Number(answer.headers.get("x-playground-cost-milli-cu")) > 0);
   assert.match(await answer.text(), /isSyncing/);
-  // The explanation has the same id.
   const id = answer.headers.get("x-request-id") ?? "";
   const explained = await ask(gateway, `explain?id=${id}`, { cookie });
   assert.equal(explained.body.exchanges[0].route, "/v1/ledger/rpc");

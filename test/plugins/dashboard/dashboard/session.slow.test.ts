@@ -11,7 +11,6 @@ import { ask, signIn, startWatched, type Watched } from "./gateway.ts";
 import { silentLog } from "../../../test-log.ts";
 import { withFolderAccounts } from "../../billing/accounts/open-accounts.ts";
 
-/** Starts a gateway on the same folder again, after the first one was stopped. */
 function restart({ folder }: Watched): Promise<Gateway> {
   return startGateway({
     configFile: join(folder, "pipeline.yaml"),

@@ -4,7 +4,6 @@ import { test } from "node:test";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { ask, call, signIn, startWatched } from "./gateway.ts";
 
-/** The parts of a usage report that the test reads. */
 interface UsageReport {
   readonly used_cu_milli: number;
   readonly groups: readonly (Readonly<Record<string, unknown>> & {

@@ -155,7 +155,6 @@ test("replicas keep to their shares while Redis is killed or hangs, and FLUSHALL
   assert.ok(sum(await drain()) <= shares);
 });
 
-/** Returns one bucket of each replica: of 40 tokens, refilled at `rps`. */
 async function replicas(
   t: TestContext,
   url: string,

@@ -5,19 +5,16 @@ import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bu
 import { createTerms, type BucketTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import { microsOf, simulateRedis, type SimulatedRedis } from "./simulated-replicas.ts";
 
-/** Returns the number of requests until the first refusal, in one moment. */
 async function burst(simulated: SimulatedRedis, bucket: LeasedBucket): Promise<number> {
   let taken = 0;
   while (await bucket.take(microsOf(simulated))) taken++;
   return taken;
 }
 
-/** Takes `times` tokens, one after the other, and asserts that there were as many. */
 async function take(simulated: SimulatedRedis, bucket: LeasedBucket, times: number): Promise<void> {
   for (let i = 0; i < times; i++) assert.equal(await bucket.take(microsOf(simulated)), true);
 }
 
-/** A bucket of 100 that hardly refills. */
 const slow: BucketTerms = createTerms("key", 0.001, 100);
 
 test("tokens that another replica holds are missing, at most a twelfth of those left to three", async (t) => {

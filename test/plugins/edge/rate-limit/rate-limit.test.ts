@@ -16,7 +16,6 @@ interface Setup {
   readonly clock: ManualClock;
   readonly send: (caller: Caller) => Promise<TestAnswer>;
   readonly passes: (caller: Caller) => Promise<boolean>;
-  /** Returns the number of requests until the first refusal. */
   readonly burst: (caller: Caller) => Promise<number>;
 }
 

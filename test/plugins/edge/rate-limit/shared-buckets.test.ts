@@ -32,7 +32,6 @@ function createThreads(): readonly Buckets[] {
   return [1, 2].map(() => new Buckets(10, joinedBuckets(threads, "limiter")));
 }
 
-/** Takes tokens in turn until there is none, and returns their number. */
 async function drain(threads: readonly Buckets[], caller: string): Promise<number> {
   for (let taken = 0; ; taken++) {
     const bucket = threads[taken % threads.length]?.of(caller, terms, micros());

@@ -8,9 +8,7 @@ import type { Redis } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { startRedis } from "../../../store/redis-server.ts";
 
-/** An answer of Redis that has not arrived yet. */
 export interface Reply {
-  /** Lets the answer arrive. */
   arrive(): void;
   /** Loses the answer: the replica sees a time-out. */
   lose(): void;
@@ -18,15 +16,12 @@ export interface Reply {
 
 export interface SimulatedRedis {
   readonly clock: ManualClock;
-  /** The Redis of a replica. */
   readonly redis: Redis & { isUp: boolean; replicas: number };
   /** Answers that have not arrived, oldest first. Empty unless `isDelayed`. */
   readonly replies: Reply[];
   /** Whether answers wait for `arrive` or `lose`. */
   isDelayed: boolean;
-  /** Resolves with the next answer that waits. */
   nextReply(): Promise<Reply>;
-  /** Number of calls. */
   calls: number;
   /** Milliseconds by which the clock of Redis is ahead. */
   redisAheadMs: number;
@@ -35,7 +30,6 @@ export interface SimulatedRedis {
   readonly client: Client;
 }
 
-/** Returns the time in whole microseconds. */
 export function microsOf({ clock }: Pick<SimulatedRedis, "clock">): number {
   return Math.floor(clock.monotonic() * 1000);
 }

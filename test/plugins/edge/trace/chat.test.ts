@@ -38,7 +38,6 @@ interface Scene {
   readonly ask: (members?: object, signal?: AbortSignal) => Promise<Response>;
 }
 
-/** Runs `act` on a gateway that traces, stops it, and returns what the collector has received. */
 async function traced(
   t: TestContext,
   act: (scene: Scene) => Promise<void>,

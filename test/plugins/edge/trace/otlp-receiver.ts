@@ -36,9 +36,7 @@ export interface Receiver extends AsyncDisposable {
   readonly spans: readonly ReceivedSpan[];
   /** Number of posts that have arrived, including refused ones. */
   readonly posts: number;
-  /** Answers the next posts with this status. */
   answerWith(status: number): void;
-  /** Answers the next posts when the promise has resolved. */
   hold(until: Promise<void>): void;
   /** Resolves when this number of posts has been answered. */
   posted(count: number): Promise<void>;
@@ -102,7 +100,6 @@ export function environment(t: TestContext, env: Readonly<Record<string, string>
   });
 }
 
-/** Returns the only span with that name. */
 export function one(spans: readonly ReceivedSpan[], name: string): ReceivedSpan {
   const found = spans.filter((span) => span.name === name);
   assert.equal(found.length, 1, `${name} among ${spans.map((span) => span.name).join(", ")}`);
@@ -176,7 +173,7 @@ interface Message {
 }
 
 /**
- * The wire format of protobuf: a key (number and type), then a varint, eight bytes, a length with bytes, or four bytes.
+ * The wire format of protobuf: a key (number and type), then a varint, eight bytes, length and bytes, or four bytes.
  */
 function readMessage(bytes: Buffer): Message {
   const fields = new Map<number, (bigint | Buffer)[]>();

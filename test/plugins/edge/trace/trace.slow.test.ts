@@ -58,7 +58,6 @@ interface Scene {
   readonly receiver: Receiver;
 }
 
-/** Runs `act` on a gateway that traces, stops it, and returns what the collector has received. */
 async function traced(
   t: TestContext,
   upstream: Upstream | number,
@@ -75,7 +74,6 @@ async function traced(
   return receiver.spans;
 }
 
-/** Answers with the trace headers that it received. */
 const mirror: RequestListener = (req, res) => {
   req.resume();
   const { traceparent, tracestate } = req.headers;

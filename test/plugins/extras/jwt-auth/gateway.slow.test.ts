@@ -94,7 +94,6 @@ function token(changes: object = {}): Promise<string> {
     .sign(privateKey);
 }
 
-/** Sends a request with a token, or another value of `Authorization`. */
 function send(path: string, authorization: string | undefined, body?: object): Promise<Response> {
   return fetch(gateway.url + path.replace("{id}", gateway.workspaceId), {
     method: body === undefined ? "GET" : "POST",
@@ -151,7 +150,6 @@ test("every surface serves a caller with a token, and refuses every other", asyn
   }
 });
 
-/** Returns the status of a WebSocket handshake that the gateway refuses. */
 function refusedHandshake(authorization: string | undefined): Promise<number | undefined> {
   const headers = {
     ...(authorization !== undefined && { authorization }),

@@ -62,14 +62,12 @@ const messagesOf = ({ requests }: ScriptedUpstream): Message[] =>
 const countOf = (upstream: ScriptedUpstream, method: string): number =>
   messagesOf(upstream).filter((message) => message.method === method).length;
 
-/** Starts the plugin with one server and its tool `echo`, and waits until the tools are listed. */
 async function started({ url }: ScriptedUpstream, prices: Record<string, number> = { echo: 5 }) {
   const tested = await testTools(plugin, { options: { prefix: "acme", url, tools: prices } });
   await until(() => tested.catalogue.list.length > 0);
   return tested;
 }
 
-/** Returns the text of a line of the log without its fields. */
 const textOf = (line: string): string => line.split(" {")[0] ?? "";
 
 async function until(condition: () => boolean): Promise<void> {

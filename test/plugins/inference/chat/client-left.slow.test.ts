@@ -134,7 +134,6 @@ it("a client that does not read stops the worker and loses nothing", inTime, asy
   assert.equal(charge?.usedMilliCu, 7 * tokenMilli);
 });
 
-/** Waits for this number of turns of the event loop. */
 async function turns(count: number): Promise<void> {
   for (let n = 0; n < count; n++) await new Promise(setImmediate);
 }

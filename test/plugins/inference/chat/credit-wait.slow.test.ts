@@ -11,11 +11,9 @@ interface HeldCredit {
   readonly metering: Metering;
   /** Each function lets one reservation continue. */
   readonly held: (() => void)[];
-  /** The results of the reservations. */
   readonly taken: string[];
 }
 
-/** Makes the reservations of a gateway wait. */
 function holdCredit({ gateway }: ChatGateway): HeldCredit {
   const metering = gateway.gateway.use("metering") ?? assert.fail("no metering");
   const atOnce = metering.reserve.bind(metering);

@@ -186,7 +186,6 @@ async function assertUnanswered(script: Script, status: number, code: string, ot
     assertChatError(answer, status, code);
     assert.ok(!answer.text.includes(workerSecret));
     assert.equal(other.charges().length, earlier, "nothing is charged");
-    // The remaining requests.
     while ((await other.ask()).status !== 200);
   }
 }

@@ -34,10 +34,8 @@ export interface ChatOptions {
   readonly settings?: string;
   /** Number of threads that serve (default 1). */
   readonly threads?: number;
-  /** Whether the routes of the Messages API have the step `trace`. */
   readonly isTraced?: boolean;
   readonly env?: Readonly<Record<string, string>>;
-  /** Answers of the worker when no script is waiting. */
   readonly otherwise?: Script;
 }
 
@@ -112,29 +110,23 @@ export interface ChatGateway extends AsyncDisposable {
   ask(members?: object, options?: RequestOptions): Promise<Answer>;
   /** Sends any request. A body that is not text is sent as JSON. */
   send(body: unknown, options?: RequestOptions): Promise<Answer>;
-  /** Returns the data of the events of a streamed answer. */
   stream(members?: object, options?: RequestOptions): Promise<string[]>;
   /** A streamed answer from its head on. Nothing of its body has been read yet. */
   open(members?: object): Promise<IncomingMessage>;
   /** Stops the gateway. Returns the lines of its access log and its log, as text. */
   logged(): Promise<string>;
   charges(): UsageRow[];
-  /** Resolves when this number of charges is on disk. */
   charged(count: number): Promise<UsageRow[]>;
   /** Returns the value of the metric whose line begins with this text. */
   metric(line: string): Promise<number | undefined>;
 }
 
-/** One script for both shapes. */
 export function inRequestedShape(said: Parameters<typeof whole>[0]): Script {
   return (exchange) =>
     exchange.body["stream"] === true ? streamed(said)(exchange) : whole(said)(exchange);
 }
 
-/**
- * Starts a gateway in front of a worker with this URL. A module in `SLUICE_TEST_CHAT` replaces it: its default export has
- * this type.
- */
+/** Starts a gateway in front of this worker. The default export of a module in `SLUICE_TEST_CHAT` replaces it. */
 export type StartChatGateway = (workerUrl: string, options: ChatOptions) => Promise<TestGateway>;
 
 const startPlain: StartChatGateway = (workerUrl, options) =>
@@ -243,7 +235,6 @@ export function chunksOf(events: readonly string[]): any[] {
   return events.slice(0, -1).map((data) => JSON.parse(data));
 }
 
-/** Asserts a refusal of the surface itself. */
 export function assertChatError(
   answer: Answer,
   status: number,
@@ -262,7 +253,6 @@ export function assertChatError(
   assert.ok(answer.headers["x-request-id"]);
 }
 
-/** Asserts a refusal of the gateway, which has the canonical envelope. */
 export function assertRefused(answer: Answer, status: number, code: string): void {
   assert.equal(answer.status, status, answer.text);
   assert.equal(answer.json.error_code, code);

@@ -1,7 +1,4 @@
-/**
- * Model servers that report too much or write too much, and what the client and the operator see of it. See also
- * completions/hostile.slow.test.ts.
- */
+/** Model servers that report or write too much, and what clients see of it. See completions/hostile.slow.test.ts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { chunkOf, eventOf } from "../networks/chat-events.ts";
@@ -10,10 +7,7 @@ import { inRequestedShape, startChat, tokenMilli } from "./gateway.ts";
 
 const inTime = { timeout: 30_000 };
 const maxTokens = 20;
-/**
- * Upper bound for the prompt "Hi": one token per byte of text and role, the constant per message and the template
- * variables.
- */
+/** Upper bound for the prompt "Hi": bytes of text and role, the constant per message, the template variables. */
 const reservedMilliCu = tokenMilli * (maxTokens + 2 + 4 + 32 + '{"enable_thinking":false}'.length);
 
 const content = eventOf(chunkOf({ content: "word " }));

@@ -9,7 +9,6 @@ const message = (content: string): object => ({ role: "user", content });
 /** Enough that one worker would get all of them by chance only once in 8 million runs. */
 const count = 24;
 
-/** Starts a gateway with two workers for the model. Returns a function that sends requests and names their workers. */
 async function startWithTwo(
   use: (
     chat: ChatGateway,

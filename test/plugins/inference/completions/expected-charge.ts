@@ -1,7 +1,4 @@
-/**
- * Computes what an answer must cost from the request that a worker received and the bytes that it sent (docs/inference.md,
- * "Charging"). It shares no code with the gateway.
- */
+/** Computes an answer's cost from its request and bytes (docs/inference.md, "Charging"), without gateway code. */
 import { dataOf } from "../networks/chat-events.ts";
 import type { ChatReceived } from "../networks/scripted-worker.ts";
 
@@ -13,10 +10,7 @@ export interface Prices {
   readonly reasoning: number;
 }
 
-/**
- * The networks and their prices. `classic` has one price for all tokens. Each class is the dearer one in one of the
- * others.
- */
+/** `classic` has one price for all tokens. Each class of tokens is the dearer one in one of the others. */
 export const networks = {
   classic: { prompt: 70, cached: 70, completion: 70, reasoning: 70 },
   usual: { prompt: 70, cached: 7, completion: 213, reasoning: 300 },
@@ -46,7 +40,6 @@ interface ExpectedCharge {
   readonly isComplete: boolean;
 }
 
-/** The bytes that a worker of a network has sent, and whether it has ended the body properly. */
 interface Sent {
   readonly network: NetworkName;
   readonly received: ChatReceived;
@@ -57,7 +50,6 @@ interface Sent {
 /** `cached` is a part of `prompt`, and `reasoning` of `completion`. */
 type Tokens = Prices;
 
-/** The part of an answer that has arrived. */
 interface Arrived {
   chunks: number;
   textBytes: number;
@@ -73,10 +65,7 @@ export function expectedCharge(sent: Sent): ExpectedCharge | undefined {
   return sent.received.body["stream"] === true ? chargeOfStream(sent) : chargeOfDocument(sent);
 }
 
-/**
- * Returns the milli-CU that a request reserves: one token per byte that the model may read, plus its token limit, each at
- * the dearer of its two prices.
- */
+/** Returns the reserved milli-CU of a request: a token per byte of the prompt, plus its limit, at the dearer prices. */
 function reservedMilli({ body }: ChatReceived, prices: Prices): number {
   const messages = messagesOf(body);
   const roles = messages.map(({ role }) => byteLength(String(role)) + 32);
@@ -264,7 +253,6 @@ function calledTexts(called: unknown): string[] {
   return isObject(called) ? textsIn([called["name"], called["arguments"], called["input"]]) : [];
 }
 
-/** Returns all texts in a value that are not empty. */
 function textsIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [value].filter(isText);
   return Object.values(value).flatMap(textsIn);

@@ -1,7 +1,6 @@
 /**
- * Model servers that answer anything, over each API for completions. One exchange fails at most: twelve other streams of
- * the same worker are open meanwhile, and complete with their own texts and charges. What clients get of more such
- * answers: chat/errors.test.ts and the files `hostile` and `native` of each API.
+ * Model servers that answer anything, over each API for completions. One exchange fails at most: twelve other streams
+ * of the same worker are open meanwhile, and complete with their own texts and charges.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -27,13 +26,10 @@ const maxTokens = 100;
 const maxMilli = (maxTokens + 1_000) * tokenMilli;
 const prompts = Array.from({ length: 12 }, (_, n) => `The stream number ${n} of them.`);
 
-/** An API: how it is asked, and how its streams are read. */
 interface Api {
   readonly path: string;
   body(prompt: string): object;
-  /** Returns the text and the charge of a complete stream. */
   read(stream: string): { readonly text: string; readonly usedMilli: number };
-  /** Matches the event that ends a stream. */
   readonly end: RegExp;
 }
 
@@ -88,7 +84,6 @@ const done = eventOf(chunkOf({}, { finishReason: "stop" })) + eventOf("[DONE]");
 const failure = eventOf({ error: { message: workerSecret } });
 const first = { id: "call_1", name: "f" };
 
-/** Sends pieces until the gateway stops reading. */
 function endless(pieceAt: (at: number) => string): Script {
   return async (exchange) => {
     exchange.begin();
@@ -136,7 +131,6 @@ before(async () => {
 after(() => chat[Symbol.asyncDispose]());
 
 const all = Object.values(apis);
-/** The API of each of the other streams. */
 const apiOf = (at: number): Api => all[at % all.length] ?? assert.fail();
 
 describe("beside streams over every API, a model server that", { timeout: 60_000 }, () => {
@@ -155,10 +149,7 @@ describe("beside streams over every API, a model server that", { timeout: 60_000
   }
 });
 
-/**
- * Starts a stream for each prompt, which its client has begun to read. The returned function sends the rest, and asserts
- * that each client gets its own text and pays for it alone.
- */
+/** Starts a stream per prompt. The returned function sends the rest, and asserts each client's own text and charge. */
 async function openStreams(): Promise<() => Promise<void>> {
   const held = prompts.map(() => chat.worker.hold());
   const asked = prompts.map((prompt, at) => post(apiOf(at), prompt, true, keys[at]));

@@ -28,16 +28,12 @@ const timeout = 60_000 + streams * 60;
 /** Each client has its own key and workspace, because a workspace may send 200 requests per second. */
 const clients = 32;
 
-/** An exchange that has not ended, and what is known about it. */
 interface Run {
   readonly name: string;
   readonly plan: Plan;
   readonly random: Random;
-  /** Resolves when the worker has the request. */
   readonly arrived: PromiseWithResolvers<void>;
-  /** Resolves when the client has left. */
   readonly left: PromiseWithResolvers<void>;
-  /** Resolves when the worker has sent everything. */
   readonly sent: PromiseWithResolvers<void>;
   /** The requests that the worker has received. There may be one at most. */
   readonly exchanges: Exchange[];
@@ -136,12 +132,10 @@ function runOf(n: number): Run {
   };
 }
 
-/** Returns the name of the exchange, which is in the prompt. */
 function nameIn({ text }: Exchange): string {
   return text.split("#")[1] ?? "";
 }
 
-/** Answers as planned. */
 async function answer({ plan, ...run }: Run, exchange: Exchange): Promise<void> {
   run.exchanges.push(exchange);
   const { bytes, cutAt, leavesAt, endless } = plan;
@@ -166,7 +160,6 @@ async function answer({ plan, ...run }: Run, exchange: Exchange): Promise<void> 
   run.sent.resolve();
 }
 
-/** Sends a request and reads its answer, or leaves as planned. */
 async function ask(chat: ChatGateway, run: Run, key: string, agent: Agent): Promise<void> {
   const { api, path, body, leavesAt } = run.plan;
   const sent = request(chat.gateway.url + path, {
@@ -231,14 +224,11 @@ async function* exportedRows({ gateway }: ChatGateway): AsyncGenerator<UsageJson
   for await (const line of sluiceLines(args, env)) yield JSON.parse(line) as UsageJson;
 }
 
-/** The exchanges that have ended. Only their charges are kept. */
 class Ended {
-  /** Charges that the export must contain, by the name of the exchange. */
   readonly #charges = new Map<string, Charged>();
   #expectedMilli = 0;
   #seenMilli = 0;
 
-  /** Asserts that the client has read what the answer of the worker costs. */
   judge(run: Run): void {
     const { answer: got } = run;
     const expected = expectedOf(run);
@@ -252,10 +242,7 @@ class Ended {
     this.#seenMilli += seen ?? 0;
   }
 
-  /**
-   * Asserts that every exchange has one row with the charge of its answer, and that the sums are equal. Returns the
-   * milli-CU of each key.
-   */
+  /** Asserts that each exchange has one row with its charge, and that the sums agree. Returns the milli-CU per key. */
   async compare(rows: AsyncIterable<UsageJson>): Promise<Map<string, number>> {
     const milliOfKeys = new Map<string, number>();
     for await (const row of rows) {

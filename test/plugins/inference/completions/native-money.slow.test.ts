@@ -1,7 +1,4 @@
-/**
- * Random streams of workers that have the Responses API or the Messages API, in random pieces and cut at any byte: each
- * is charged exactly, and its client gets what arrived.
- */
+/** Random native streams (Responses, Messages), cut at any byte, are charged exactly, and clients get what arrived. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";

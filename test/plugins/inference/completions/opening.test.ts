@@ -1,7 +1,4 @@
-/**
- * Tests of the state machine of a streamed completion until its head has been sent: what may happen while the gateway
- * waits for a step.
- */
+/** Tests of the state machine of a streamed completion until its head is sent: what happens while a step is awaited. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AnswerReader, Charge, Offer } from "sluice-gateway/services";
@@ -19,10 +16,8 @@ const produced = { ...resultOf({ promptTokens: 1, completionTokens: 1 }), costMi
 
 interface Scene {
   readonly x: Exchange;
-  /** The events of worker, client and charge, in order. */
   readonly events: readonly string[];
   readonly answer: Promise<Reply | undefined>;
-  /** Makes the worker send a token. */
   readonly says: () => void;
   readonly head: PromiseWithResolvers<Sink>;
   readonly sink: Sink;

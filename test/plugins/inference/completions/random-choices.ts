@@ -1,7 +1,4 @@
-/**
- * Random answers of models as streams of chat completions, with what they mean, for tests of what an API makes of them.
- * An answer is planned first and then cut into deltas, so nothing here reads a stream.
- */
+/** Random answers as streams of chat completions, planned and then cut into deltas, so nothing here reads a stream. */
 import assert from "node:assert/strict";
 import type { InferenceResult } from "sluice-gateway/services";
 import { createRandom, type Random } from "../../../../bench/soak/random.ts";
@@ -28,7 +25,6 @@ export interface RandomAnswer {
   readonly deltas: readonly object[];
   /** Server-sent events up to `[DONE]`. */
   readonly stream: Buffer;
-  /** The members of the answer in one piece. */
   readonly message: object;
 }
 
@@ -101,7 +97,6 @@ export function randomPieces(bytes: Buffer, random: Random): Buffer[] {
   return pieces;
 }
 
-/** Returns a delta that no correct worker sends. */
 export function randomJunk(random: Random, levels = 3): unknown {
   const kind = random.int(levels === 0 ? 5 : 8);
   if (kind === 0) return null;
@@ -195,7 +190,6 @@ function messageOf(parts: readonly Part[]): object {
   };
 }
 
-/** The result of the choices of a stream in an API. */
 interface ChoiceReader {
   choice(bytes: Uint8Array, start: number, end: number): string;
 }
@@ -234,7 +228,6 @@ export function readPieces(
   return { text, reader };
 }
 
-/** Gives the stream up to eleven choices of any shape, and returns what it makes of them. */
 export function readJunk(stream: ChoiceReader, random: Random): string {
   let text = "";
   for (let at = random.int(12); at > 0; at--) {

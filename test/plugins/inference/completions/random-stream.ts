@@ -17,7 +17,6 @@ export interface Plan {
   readonly bytes: Buffer;
   /** Number of bytes that the worker sends, which may be fewer than it planned. */
   readonly cutAt: number;
-  /** True if the worker ends the body properly. */
   readonly isEnded: boolean;
   /** The client leaves after the worker has sent this number of bytes. Undefined if it stays. */
   readonly leavesAt: number | undefined;
@@ -25,7 +24,6 @@ export interface Plan {
   readonly endless: Buffer | undefined;
 }
 
-/** The last text that a client reads before it leaves. */
 export const lastText = "<the client leaves>";
 
 const paths = {

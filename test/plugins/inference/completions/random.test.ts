@@ -34,7 +34,6 @@ import {
 const seal = createReasoningSeal(createSeal("secret"));
 const error = { code: "UPSTREAM_ERROR", status: 503, message: "broken" } as const;
 
-/** The parts of an answer, as the client of an API reads them. */
 interface Rendered {
   readonly parts: readonly Part[];
   /** Undefined if the stream has failed. */
@@ -42,13 +41,11 @@ interface Rendered {
   readonly tokens?: readonly [input: number, output: number];
 }
 
-/** An API with options of its own. */
 interface Api {
   stream(): ReturnType<AnswerRenderer["stream"]>;
   /** Checks the order of all events, and returns their meaning. */
   readStream(text: string): Rendered;
   whole(answer: RandomAnswer, charged: Charged): Rendered;
-  /** The parts that a complete stream must have. */
   expected(parts: readonly Part[]): readonly Part[];
   /** Finish reasons that the API does not distinguish from another one. */
   readonly unknown: Readonly<Record<string, string>>;
@@ -160,7 +157,6 @@ function responsesApi(random: Random, customTools: readonly string[] = []): Api 
   };
 }
 
-/** Returns what an item of a response means. */
 function partOfItem(item: Event): Part {
   if (item.type === "message") return { kind: "text", text: item.content[0].text };
   if (item.type === "reasoning") {

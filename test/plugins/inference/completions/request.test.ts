@@ -1,7 +1,4 @@
-/**
- * Tests of the parser of chat requests, which also writes the request for the worker: every row of the request table of
- * gateway.md.
- */
+/** Tests of the parser of chat requests, which also writes the worker's request: every row of gateway.md's table. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -21,7 +18,6 @@ type Reading =
   | { readonly ok: true; readonly request: CompletionRequest }
   | { readonly ok: false; readonly message: string };
 
-/** Reads a body as the surface does. */
 function readChatRequest(value: unknown): Reading {
   const body = withoutExtraBody(value);
   if (!isObject(body)) return { ok: false, message: "the body must be a JSON object" };
@@ -39,7 +35,6 @@ function read(members: object = {}): CompletionRequest {
   return reading.request;
 }
 
-/** The JSON that is sent to a worker. */
 function sent(members: object = {}): Record<string, unknown> {
   return JSON.parse(read(members).body.toString()) as Record<string, unknown>;
 }

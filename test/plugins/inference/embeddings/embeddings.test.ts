@@ -10,7 +10,6 @@ const json = { "content-type": "application/json" };
 /** Numbers, spaces and escapes as no serializer would write them. */
 const data = '[ {"object":"embedding" ,"index":0, "embedding":[1.50,-2e-3 ,0.10],"x":"\\u00e4"}]';
 
-/** Answers with `data` and a report of 5 tokens. */
 function embedding({ usage = '{"prompt_tokens":5,"total_tokens":5}', list = data } = {}): Script {
   const report = usage === "none" ? "" : `,"usage":${usage}`;
   const text = `{"id":"w-1","object":"list","model":"worker-name","data":${list}${report}}`;
@@ -21,7 +20,6 @@ function embed(chat: ChatGateway, members: object = {}, path = "/v1/embeddings")
   return chat.send({ model, input: "Hi", ...members }, { path });
 }
 
-/** Asserts an error in OpenAI's shape, and the gateway's code. */
 function assertError(
   { status, headers, json: body, text }: Answer,
   expected: { readonly status: number; readonly error: object; readonly code: string },

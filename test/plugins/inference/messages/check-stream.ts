@@ -25,10 +25,7 @@ const memberOf: Readonly<Record<string, readonly [block: string, member: string]
   input_json_delta: ["tool_use", "partial_json"],
 };
 
-/**
- * Asserts the order of the events: blocks are numbered without gaps, one is open at a time, a signature ends its block,
- * and only a complete answer has `message_stop`.
- */
+/** Asserts the order: no gaps between blocks, one open at a time, a signature last, `message_stop` if complete. */
 export function assertEvents(events: readonly MessagesEvent[]): ReadStream {
   const blocks: StreamedBlock[] = [];
   let isOpen = false;

@@ -19,11 +19,8 @@ export const networks = [
 export const everything = "passes: [tools, sampling, format, images, reasoning]";
 
 export interface MessagesGateway extends ChatGateway {
-  /** Sends a request with one short message. The given members are added or replace others. */
   create(members?: object, options?: RequestOptions): Promise<Answer>;
-  /** Returns the events of a streamed answer. */
   events(members?: object, options?: RequestOptions): Promise<MessagesEvent[]>;
-  /** Returns the body of the last request to the worker. */
   // oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
   lastBody(): any;
 }

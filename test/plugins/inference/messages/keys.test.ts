@@ -221,7 +221,6 @@ describe("count_tokens", { timeout: 60_000 }, () => {
   });
 });
 
-/** Sends a request with these headers and without Authorization. */
 async function sendWithout(path: string, headers: Readonly<Record<string, string>>) {
   const answer = await fetch(gateway.gateway.url + path, {
     method: "POST",

@@ -323,7 +323,6 @@ describe("a network that passes texts only", inTime, () => {
   });
 });
 
-/** Returns the names in the header. */
 function ignoredOf({ headers }: Answer): string[] {
   return String(headers["x-sluice-ignored"]).split(", ");
 }
@@ -384,7 +383,6 @@ messages.1.content.0.input: | {"type":"tool_use","id":"c","name":"n"}
 messages.1.content.0.id: | {"type":"tool_use","name":"n","input":{}}
 `;
 
-/** Parses the lines of a table. */
 function casesOf(table: string): (readonly [start: string, value: unknown])[] {
   const lines = table.replaceAll("READ", JSON.stringify(read)).trim().split("\n");
   return lines.map((line) => {

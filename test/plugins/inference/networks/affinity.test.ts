@@ -1,7 +1,4 @@
-/**
- * Tests of the algorithm that chooses the worker of a session, also in a simulation of agents with 8 workers that cache
- * prompts.
- */
+/** Tests of the algorithm that chooses a session's worker, also in a simulation of 8 workers that cache prompts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Affinity } from "../../../../plugins/inference/networks/affinity.ts";
@@ -73,10 +70,7 @@ describe("a session", () => {
   });
 });
 
-/**
- * 600 sessions of ten turns begin one after the other and wait between their turns. A turn repeats the whole prompt so
- * far. Each worker remembers the sessions that it has served.
- */
+/** 600 sessions of ten turns, each of which repeats the prompt so far. Workers remember the sessions they served. */
 function simulate(choose: (key: string, all: FakeWorker[]) => FakeWorker | undefined): {
   readonly cachedShare: number;
   readonly spread: number;

@@ -35,11 +35,9 @@ export interface ChunkOptions {
   readonly finishReason?: string | null;
   readonly model?: string;
   readonly id?: string;
-  /** Members to add or replace. */
   readonly extra?: object;
 }
 
-/** Returns a `chat.completion.chunk` with one choice. */
 export function chunkOf(
   delta: object,
   { finishReason = null, model = "Test/Model-1", id = "worker-1", extra = {} }: ChunkOptions = {},
@@ -48,12 +46,10 @@ export function chunkOf(
   return { id, object: "chat.completion.chunk", created: 1_767_225_600, model, choices, ...extra };
 }
 
-/** Returns the chunk that contains only usage. */
 export function usageChunkOf(usage: unknown, options: ChunkOptions = {}): object {
   return { ...chunkOf({}, options), choices: [], usage };
 }
 
-/** Splits into single bytes. */
 export function bytesOf(text: string | Buffer): Buffer[] {
   const bytes = Buffer.from(text);
   return Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));

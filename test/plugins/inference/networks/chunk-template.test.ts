@@ -13,7 +13,6 @@ interface Received {
   readonly finishReason: string | undefined;
 }
 
-/** Returns what the sink receives for an answer with these chunks. */
 function receive(chunks: readonly string[]): Received {
   const choices: string[] = [];
   let isBroken = false;
@@ -30,7 +29,6 @@ function receive(chunks: readonly string[]): Received {
   return { choices, isBroken, content: produced.chunks, bytes: produced.bytes, finishReason };
 }
 
-/** Returns what the sink receives if each chunk is read separately. */
 function receiveEach(chunks: readonly string[]): Received {
   const each = chunks.map((chunk) => receive([chunk]));
   const broken = each.findIndex(({ isBroken }) => isBroken);
@@ -48,16 +46,13 @@ function chunkOf(text: string, more = ""): string {
   return `{"id":"c","choices":[{"index":0,"delta":{"content":${text}}${more}}],"usage":null}`;
 }
 
-/**
- * Texts as in a chunk: complete, empty, with escapes, with characters that a string must not contain, or not a string.
- */
+/** Texts as in a chunk: complete, empty, with escapes, with forbidden characters, or not a string. */
 const text = fc.oneof(
   fc.string({ unit: "binary", maxLength: 8 }).map((one) => JSON.stringify(one)),
   fc.constantFrom('""', '"a"', '"\\\\"', '"\\"', '"\\"b"', '"a","content":"b"', '"\t"', '"\\x"'),
   fc.constantFrom("null", "7", '"a"}', '"a"},"x":{"y":1', '"'),
 );
 
-/** Chunks of which most have the same shape. */
 const chunk = fc.oneof(
   { weight: 4, arbitrary: text.map((one) => chunkOf(one)) },
   text.map((one) => chunkOf(one, ',"finish_reason":null')),

@@ -1,7 +1,4 @@
-/**
- * Answers of model servers that have the Responses API or the Messages API, made from the deltas of chat completions that
- * other tests send. They share no code with the gateway.
- */
+/** Answers of the Responses API and the Messages API, made from deltas of chat completions without gateway code. */
 import assert from "node:assert/strict";
 import { chunkOf, eventOf, usageChunkOf } from "./chat-events.ts";
 import type { ChatReceived, Script } from "./scripted-worker.ts";
@@ -11,7 +8,6 @@ import { raw, usageOf } from "./worker-scripts.ts";
 // oxlint-disable-next-line typescript/no-explicit-any
 type Any = any;
 
-/** Writes one answer. */
 export interface AnswerEvents {
   /** Returns the events for a delta; before the first one also those that begin an answer. */
   delta(delta: Any): string;
@@ -21,7 +17,6 @@ export interface AnswerEvents {
   readonly whole: object;
 }
 
-/** Returns the events in the API that the worker is asked for. */
 export function eventsFor({ path }: Pick<ChatReceived, "path">): AnswerEvents {
   if (path === "/v1/responses") return new ResponsesEvents();
   if (path === "/v1/messages") return new MessagesEvents();
@@ -29,7 +24,6 @@ export function eventsFor({ path }: Pick<ChatReceived, "path">): AnswerEvents {
   return new ChatEvents();
 }
 
-/** Streams an answer in the API that the worker is asked for. */
 export function streamedDeltas(
   list: readonly Any[],
   finishReason = "stop",
@@ -42,10 +36,7 @@ export function streamedDeltas(
   };
 }
 
-/**
- * Answers in the API that the worker is asked for: in one piece, or with one delta if a stream is asked for. `said`: a
- * message of chat completions.
- */
+/** Answers in the API asked for, in one piece or with one delta. `said`: a message of chat completions. */
 export function wholeMessage(said: Any, finishReason = "stop", usage: Any = usageOf(5, 2)): Script {
   return (exchange) => {
     if (exchange.body["stream"] === true) {
@@ -61,7 +52,6 @@ export function wholeMessage(said: Any, finishReason = "stop", usage: Any = usag
   };
 }
 
-/** Answers "Hello world" in the form and the API that the worker is asked for. */
 export const hello: Script = (exchange) =>
   exchange.body["stream"] === true
     ? streamedDeltas([{ content: "Hello" }, { content: " world" }])(exchange)

@@ -42,18 +42,15 @@ const entry = {
 interface Opened extends AsyncDisposable {
   readonly networks: Networks;
   readonly seen: Observed;
-  /** Replaces the overrides of the operator. */
   override(...overrides: readonly ModelOverride[]): void;
   offer(network?: string): Offer;
   backend(): BackendStatus;
   workers(): readonly WorkerDetails[];
-  /** Sends a request to the model. */
   ask(over?: AskOptions): Promise<Ending>;
   /** Reads the next due document again: the status or the rate. */
   readAgain(): Promise<void>;
 }
 
-/** What `/readyz` shows of a worker. */
 interface WorkerDetails {
   readonly name: string;
   readonly state: string;
@@ -70,7 +67,6 @@ interface AskOptions {
   readonly pauses?: () => Promise<unknown>;
 }
 
-/** The end of an answer, and all content that the reader received. */
 interface Ending {
   readonly text: string;
   readonly result?: InferenceResult | undefined;
@@ -170,7 +166,6 @@ async function resultOf(asked: Promise<Ending>): Promise<InferenceResult> {
 
 type Listed = { readonly url?: string } & Readonly<Record<string, unknown>>;
 
-/** Opens a network whose status lists these workers. */
 async function listing(at: Worker, workers: readonly Listed[], over: object = {}): Promise<Opened> {
   list(at, workers);
   const origins = workers.flatMap(({ url }) => (url === undefined ? [] : [new URL(url).origin]));
@@ -467,8 +462,6 @@ for (const callback of ["onChoice", "onRead", "onEnd"] as const) {
     assert.match(opened.seen.lines.join(), /error the reader of an answer threw/);
   });
 }
-
-// Connections to workers.
 
 const stream = [
   eventOf(chunkOf({ content: "Hello" })),

@@ -15,9 +15,7 @@ export interface Observed {
   value(series: string): number | undefined;
   /** The log lines, as `level message`. */
   readonly lines: readonly string[];
-  /** The milliseconds of each timer that was set, in order. */
   readonly timers: readonly number[];
-  /** Resolves to the milliseconds of the next timer that `matches`. */
   timer(matches: (ms: number) => boolean): Promise<number>;
 }
 

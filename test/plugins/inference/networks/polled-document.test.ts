@@ -18,13 +18,9 @@ const failureSeries = 'sluice_polled_document_failures_total{document="d"}';
 interface Polled extends AsyncDisposable {
   readonly seen: Observed;
   readonly document: PolledDocument<number>;
-  /** All values that were reported. */
   readonly reported: readonly number[];
-  /**
-   * Advances the time to the next reading and waits until it has ended. Returns the pause before the reading after it.
-   */
+  /** Advances the time to the next reading and waits for its end. Returns the pause before the reading after it. */
   readAgain(): Promise<number>;
-  /** The pause after the first reading. */
   readonly firstPause: Promise<number>;
   readonly headers: readonly (string | undefined)[];
 }

@@ -1,6 +1,5 @@
 import { emptyChunk, readChunk } from "../../../../plugins/inference/networks/chunk.ts";
 
-/** The content of a chunk, its ranges as text. */
 export interface ReadChunk {
   readonly choice: string | undefined;
   readonly hasContent: boolean;

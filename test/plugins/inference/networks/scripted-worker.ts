@@ -1,13 +1,9 @@
-/**
- * A model server for tests. It answers each chat request with the next script, counts the requests, and lets the test
- * send an answer itself. The scripts are in worker-scripts.ts, the events in chat-events.ts.
- */
+/** A model server for tests. It answers each chat request with the next script, or the test sends the answer itself. */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
 import { whole } from "./worker-scripts.ts";
 
-/** A chat request as it arrived. */
 export interface ChatReceived {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
@@ -17,16 +13,11 @@ export interface ChatReceived {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** A chat request and the answer to it, piece by piece. */
 export interface Exchange extends ChatReceived {
   /** Sends the head at once. Default: 200 and `text/event-stream`; the given headers are added. */
   begin(status?: number, headers?: Readonly<Record<string, string>>): void;
-  /**
-   * Sends bytes after the head. `taken` resolves when the kernel has accepted them, and is pending while the caller
-   * does not read.
-   */
+  /** `taken`: the kernel has accepted the bytes. Pending while the caller does not read. */
   push(bytes: string | Buffer): Promise<"taken" | "left">;
-  /** Ends the answer properly. */
   end(): void;
   /** Ends the connection without ending the answer. */
   cut(): void;
@@ -40,7 +31,6 @@ export interface Exchange extends ChatReceived {
 export type Script = (exchange: Exchange) => void | Promise<void>;
 
 export interface WorkerOptions {
-  /** Models that `GET /v1/models` lists. */
   readonly models?: readonly string[];
   /** Answers when no script is waiting. Default: `whole()`. */
   readonly otherwise?: Script;
@@ -55,18 +45,12 @@ export interface Worker extends AsyncDisposable {
   readonly inFlight: number;
   /** Number of connections that have carried chat requests. */
   readonly connections: number;
-  /** Paths of every GET, in order. */
   readonly reads: readonly string[];
-  /**
-   * Answers to GET requests by path, which tests may set, change and delete at any time. Text is sent unchanged, a
-   * number is a status without a body, and everything else is sent as JSON. `/v1/models` is present from the start.
-   */
+  /** Answers to GET requests by path. Text is sent unchanged, a number is a status without a body, all else is JSON. */
   readonly documents: Map<string, unknown>;
-  /** The scripts for the next chat requests, one each. */
   script(...scripts: readonly Script[]): void;
   /** Returns the next chat request that no earlier script answers, so that the test can answer it. */
   hold(): Promise<Exchange>;
-  /** Resolves when no request is in flight. */
   idle(): Promise<void>;
   /** Cuts all connections and refuses new ones, until `accept`. */
   refuse(): Promise<void>;

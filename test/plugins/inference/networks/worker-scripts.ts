@@ -13,12 +13,8 @@ import type { Exchange, Script } from "./scripted-worker.ts";
 interface Said {
   /** Default: `Hello`, ` world`. */
   readonly tokens?: readonly string[];
-  /** Tokens of `reasoning_content` before the content. */
   readonly reasoning?: readonly string[];
-  /**
-   * The usage in the report, which may be any value; `none` for no report. Default: 5 prompt tokens and the number of
-   * tokens sent.
-   */
+  /** The usage in the report; `none` for no report. Default: 5 prompt tokens and the number of tokens sent. */
   readonly usage?: unknown;
   /** Default: `stop`. */
   readonly finishReason?: string;
@@ -42,13 +38,11 @@ export interface Streamed extends Said, EventForm {
 
 const hello = ["Hello", " world"];
 
-/** Returns the usage report of a worker that counts each token once. */
 export function usageOf(promptTokens: number, completionTokens: number): object {
   const total = promptTokens + completionTokens;
   return { prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: total };
 }
 
-/** Answers with one JSON document. */
 export function whole(said: Said = {}): Script {
   const { tokens = hello, reasoning = [], finishReason = "stop", model = "Test/Model-1" } = said;
   const message = {
@@ -94,7 +88,6 @@ export function failing(status: number, headers: Readonly<Record<string, string>
 /** Part of every message of `failing`. Nothing that a client sees may contain it. */
 export const workerSecret = "secret-of-the-worker";
 
-/** Answers with any head and any bytes. */
 export function raw(
   status: number,
   headers: Readonly<Record<string, string>>,
@@ -108,10 +101,8 @@ export function raw(
   };
 }
 
-/** Reads the request and never answers, not even with a head. */
 export const silent: Script = () => {};
 
-/** Reads the request and cuts the connection before the head. */
 export const cutImmediately: Script = (exchange) => exchange.cut();
 
 function asksUsage({ body }: Exchange): boolean {
@@ -154,7 +145,6 @@ function cutIn(
   return pieces === "byte" ? bytesOf(bytes) : [bytes];
 }
 
-/** Writes one piece after the other and waits until the kernel has each. Stops when the client has left. */
 async function pushAll(exchange: Exchange, pieces: readonly (string | Buffer)[]): Promise<void> {
   for (const piece of pieces) {
     if ((await exchange.push(piece)) === "left") return;

@@ -20,7 +20,6 @@ const mayBeNull = new Set(
   ].flatMap((line) => line.split(" ")),
 );
 
-/** Checks a response: 32 members with their types. */
 export function assertResponse(response: Event): void {
   assert.equal(required.length, 32);
   for (const name of required) {

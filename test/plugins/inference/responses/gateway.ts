@@ -24,7 +24,6 @@ export const everything = "passes: [tools, sampling, format, logprobs, images, r
 export type Event = any;
 
 export interface ResponsesGateway extends ChatGateway {
-  /** Sends a request with a short input. The given members are added or replace others. */
   create(members?: object, options?: RequestOptions): Promise<Answer>;
   /** Returns the events of a streamed response. Their numbers must be 0, 1, 2 … */
   events(members?: object, options?: RequestOptions): Promise<Event[]>;
@@ -56,7 +55,6 @@ export function eventsOf(text: string): Event[] {
   return events;
 }
 
-/** Returns a delta for a call. */
 export function callDelta(
   index: number,
   text: string,

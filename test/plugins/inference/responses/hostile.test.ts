@@ -26,7 +26,6 @@ before(async () => {
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-/** Returns the calls of a response, in order. */
 async function callsAfter(script: Script): Promise<unknown[]> {
   gateway.worker.script(script);
   const { output, status } = assertEvents(await gateway.events(members));

@@ -46,7 +46,6 @@ function completed(output: readonly object[], more: object = {}): object {
   return { type: "response.completed", response };
 }
 
-/** Returns the body that the worker got for a request. */
 async function sentFor(members: object): Promise<{ body: Event; answer: Answer }> {
   const answer = await gateway.create(members);
   assert.equal(answer.status, 200, answer.text);

@@ -103,7 +103,6 @@ describe("a WebSocket", inTime, () => {
     for (const path of ["/v1/responses", "/classic/v1/responses"]) {
       assert.deepEqual(await upgrade(path), [426, "POST"]);
     }
-    // Any other method is still 405.
     const { status } = await gateway.send(undefined, { path: "/v1/responses", method: "GET" });
     assert.equal(status, 405);
   });

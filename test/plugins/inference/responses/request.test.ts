@@ -5,7 +5,6 @@ import { assertEvents } from "./check-stream.ts";
 import { model, startResponses, type ResponsesGateway } from "./gateway.ts";
 
 let gateway: ResponsesGateway;
-/** A network that passes on nothing but texts. */
 let plain: ResponsesGateway;
 before(async () => {
   gateway = await startResponses();
@@ -200,7 +199,6 @@ describe("ignored and named", { timeout: 30_000 }, () => {
   });
 });
 
-/** Items of an input, and what the worker gets for a call. */
 function call(id: string): object {
   return { type: "function_call", call_id: id, name: "f", arguments: "{}" };
 }

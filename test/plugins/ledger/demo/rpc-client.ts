@@ -1,4 +1,3 @@
-/** Sends requests to a JSON-RPC node over HTTP, for the tests of the demo node. */
 import assert from "node:assert/strict";
 
 export interface RpcError {
@@ -14,7 +13,6 @@ export interface Reply {
   readonly error?: RpcError;
 }
 
-/** Posts a body unchanged. */
 export async function post(
   url: string,
   body: string,
@@ -28,7 +26,6 @@ export async function post(
   };
 }
 
-/** Returns the whole answer to one call. */
 export async function call(url: string, method: string, params?: unknown): Promise<Reply> {
   const { status, text } = await post(
     url,
@@ -39,7 +36,6 @@ export async function call(url: string, method: string, params?: unknown): Promi
   return JSON.parse(text) as Reply;
 }
 
-/** Returns the result of a call that must succeed. */
 export async function resultOf(
   url: string,
   method: string,
@@ -50,7 +46,6 @@ export async function resultOf(
   return reply.result;
 }
 
-/** Returns the error of a call that must fail. */
 export async function errorOf(
   url: string,
   method: string,

@@ -56,7 +56,6 @@ async function post(
   };
 }
 
-/** The calls of a method that the node has received since `asked`. */
 const callsOf = (method: string): readonly string[] =>
   node.calls.filter((call) => call.startsWith(`${method} `));
 

@@ -54,7 +54,6 @@ after(async () => {
 
 interface Asked {
   readonly text: string;
-  /** Cost of the call. */
   readonly used: number;
 }
 type Ask = (path: string, body: string) => Promise<Asked>;
@@ -86,12 +85,10 @@ const readOf = (name: string): { readonly params: string; readonly body: string 
   return { params, body: request("state_call", params) };
 };
 
-/** Sets the results of the three nodes for a read. */
 function answerWith(params: string, results: readonly string[]): void {
   for (const [i, node] of nodes.entries()) node.results.set(`state_call ${params}`, results[i]!);
 }
 
-/** How often each node was asked for a read. */
 const timesAsked = (params: string): readonly number[] =>
   nodes.map(({ calls }) => calls.filter((call) => call === `state_call ${params}`).length);
 

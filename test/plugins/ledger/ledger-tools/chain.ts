@@ -71,7 +71,6 @@ export interface ScriptedTools {
   readonly prompts: readonly Prompt[];
   /** The calls to the node, as `method params`, in order. */
   readonly asked: readonly string[];
-  /** The calls to the decoder. */
   readonly decoding: readonly string[];
   readonly clock: ManualClock;
   call(tool: string, input: unknown, caller?: Caller): Promise<ToolOutcome>;
@@ -82,7 +81,6 @@ export interface ToolsScript {
   readonly decoder?: DecoderScript;
   readonly options?: Parameters<typeof ledgerTools.start>[0];
   readonly upstream?: LedgerOptions;
-  /** Called after each call to the node or the decoder. */
   readonly onAsked?: () => void;
 }
 
@@ -122,13 +120,11 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
   };
 }
 
-/** Returns the parsed result of a call that succeeded. */
 export function resultOf(outcome: ToolOutcome): unknown {
   assert(outcome.ok, JSON.stringify(outcome));
   return JSON.parse(outcome.json);
 }
 
-/** Returns the code and message of a call that failed. */
 export function failureOf(outcome: ToolOutcome): readonly [string, string] {
   assert(!outcome.ok, JSON.stringify(outcome));
   return [outcome.code, outcome.message];

@@ -41,7 +41,6 @@ const node: Readonly<Record<string, Said>> = {
   chain_getHeader: "null",
 };
 
-/** Returns the answer to one call, with a scripted node. */
 async function failing(
   script: ToolsScript,
   tool: string,

@@ -16,7 +16,6 @@ const method: ArchiveMethod = {
 };
 const params = `["0x${"11".repeat(32)}",[{"key":"0x01","type":"value"}],null]`;
 
-/** The reads of a connection, with an archive that the test scripts. */
 function setUp() {
   const sent: string[] = [];
   const listeners: NotificationListener[] = [];

@@ -36,9 +36,7 @@ beforeEach(async () => {
 });
 
 interface Reader extends Omit<Caller, "call"> {
-  /** Sends a call and returns its answer. */
   readonly call: (method: string, params: unknown) => Promise<Answer>;
-  /** Begins a read and returns its id. */
   readonly begin: (method?: string, params?: unknown) => Promise<string>;
 }
 

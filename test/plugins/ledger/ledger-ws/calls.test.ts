@@ -47,7 +47,6 @@ after(async () => {
 const connect = async (wanted: WantedKey = {}): Promise<WsClient> =>
   connectWs(gateway.url + path, { key: (await gateway.issue(wanted)).key });
 
-/** The charges of a new key's workspace. */
 async function usedBy(workspaceId: string): Promise<number> {
   const { includedMilliCu } = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
   return includedMilliCu;
@@ -367,7 +366,6 @@ describe("a gateway that stops", () => {
   });
 });
 
-/** The subprotocols that a page with this ticket offers. */
 const protocolsWith = (ticket: string): readonly string[] => [
   "ledger.v1",
   `ledger.auth.${Buffer.from(ticket).toString("base64url")}`,

@@ -4,12 +4,10 @@ import { connectWs, type WsClient } from "./ws-client.ts";
 
 interface Received {
   readonly follow: string;
-  /** The event as JSON text. */
   readonly text: string;
 }
 
 export class FollowClient {
-  /** Resolves to the close code. */
   readonly closed: Promise<number>;
   /** Resolves to the price of everything so far, in milli-CU. */
   readonly used: () => Promise<number>;
@@ -36,7 +34,6 @@ export class FollowClient {
     void this.#read();
   }
 
-  /** Opens a follow and returns its id. */
   async follow(withRuntime: boolean): Promise<string> {
     this.#follow = JSON.parse(await this.ask("follow", [withRuntime]));
     return this.#follow;
@@ -47,14 +44,12 @@ export class FollowClient {
     return Promise.resolve(this.#follow);
   }
 
-  /** Starts an operation and returns its id. */
   async start(method: string, params: object): Promise<string> {
     const answer = JSON.parse(await this.ask(method, params));
     assert.equal(answer.result, "started");
     return answer.operationId;
   }
 
-  /** Returns the result of a method of `chainHead_v1` as JSON text. */
   async ask(method: string, params: object): Promise<string> {
     const answer = await this.call(method, params);
     const found = /"result":(.*)\}$/s.exec(answer)?.[1];
@@ -62,7 +57,6 @@ export class FollowClient {
     return found;
   }
 
-  /** Returns the code of the error with which a method is answered. */
   async error(method: string, params: object): Promise<number> {
     const answer = await this.call(method, params);
     return JSON.parse(answer).error?.code ?? assert.fail(answer);
@@ -92,7 +86,6 @@ export class FollowClient {
     }
   }
 
-  /** Waits for the next events of a follow. */
   async events(follow: string, count: number): Promise<readonly string[]> {
     const own = (): readonly Received[] => this.#events.filter((each) => each.follow === follow);
     while (own().length < count) await new Promise<void>((resolve) => (this.#onEvent = resolve));
@@ -106,7 +99,6 @@ export class FollowClient {
     return Promise.resolve(this.#events.filter(({ text }) => text.includes(`"${name}"`)).length);
   }
 
-  /** Stops reading from the connection. */
   pause(): void {
     this.#client.socket.pause();
   }
@@ -119,7 +111,6 @@ export class FollowClient {
     await this.#client[Symbol.asyncDispose]();
   }
 
-  /** Returns the whole answer. */
   call(method: string, params: object): Promise<string> {
     const id = this.#nextId++;
     const call = { jsonrpc: "2.0", id, method: `chainHead_v1_${method}`, params };

@@ -38,7 +38,6 @@ async function connect(
   return client;
 }
 
-/** The node that has the follow. */
 const current = (): FollowNode => (first.follows.size > 0 ? first : second);
 
 const heightOf = (hash: string): number => Number.parseInt(hash.slice(4), 16);
@@ -443,7 +442,6 @@ describe("a client that does not read", () => {
   });
 });
 
-/** Number of follows of clients at the gateway. */
 async function followClients(): Promise<number> {
   const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
   return Number(/^sluice_ledger_follow_clients\{.*\} (\d+)$/m.exec(text)?.[1]);

@@ -52,7 +52,6 @@ test("notifications of one turn are charged together, without those of a subscri
   for (const message of sent) assert.match(message, /"subscription":"staying"/);
 });
 
-/** Adds notifications for two subscriptions. Returns what was sent, charged and refused. */
 async function notified(reserve: (costMilliCu: number) => object): Promise<{
   readonly sent: readonly string[];
   readonly refused: readonly string[];

@@ -13,7 +13,6 @@ import { connectWs, refusalOf } from "./ws-client.ts";
 const shipped = await readFile(new URL("../../../../pipeline.yaml", import.meta.url), "utf8");
 
 const node = new TextNode();
-/** Bodies that the collector of traces has received. */
 const traces: Buffer[] = [];
 const collector = createServer((req, res) => {
   req.on("data", (chunk: Buffer) => traces.push(chunk));
@@ -61,7 +60,6 @@ describe("a key in the path", () => {
     assert.equal((await fetch(`${url}/${encoded}/x`)).status, 404);
     const wrong = await refusalOf(`${url}/${key.slice(0, -1)}`);
     assert.deepEqual(wrong, [401, "GATEWAY_UNAUTHORIZED"]);
-    // Paths that are similar to the right one.
     const similar = ["//v1/ledger/ws/", "/V1/ledger/ws/", "/v1/ledger/ws%2F", "/ws/%ff"];
     for (const path of similar) {
       for (const text of [key, encoded, encoded.toUpperCase()]) {

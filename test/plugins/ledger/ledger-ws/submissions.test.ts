@@ -49,7 +49,6 @@ const sent = (method: string): number => first.count(method) + second.count(meth
 const notify = (method: string, result: string): void => {
   for (const node of nodes()) node.notify(method, result);
 };
-/** Makes both nodes answer a method like this. */
 const script = (method: string, answer: string): void => {
   for (const node of nodes()) node.answers.set(method, answer);
 };

@@ -25,7 +25,6 @@ after(() => stack.disposeAsync());
 const connect = async (): Promise<WsClient> =>
   connectWs(gateway.url + path, { key: (await gateway.issue({})).key });
 
-/** Subscribes and returns the id of the subscription. */
 async function subscribe(client: WsClient, method: string, params = "[]"): Promise<string> {
   const { result, error } = JSON.parse(await client.ask(request(method, params))) as {
     result: string;
@@ -46,7 +45,6 @@ function advance(to: number): void {
 
 const open = (method: string): number => first.open(method) + second.open(method);
 
-/** The node to which the subscriptions are open. */
 const current = (): ChainNode => (first.subscribers.size > 0 ? first : second);
 
 /** Makes the gateway move to the other node, and waits until it has these subscriptions. */

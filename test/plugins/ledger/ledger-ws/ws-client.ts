@@ -5,11 +5,8 @@ import { WebSocket, type ClientOptions } from "ws";
 export interface WsClient extends AsyncDisposable {
   readonly socket: WebSocket;
   send(text: string): void;
-  /** Returns the next message, which must be text. */
   next(): Promise<string>;
-  /** Sends a message and returns the next one. */
   ask(text: string): Promise<string>;
-  /** Resolves to the close code when the connection has ended. */
   readonly closed: Promise<number>;
 }
 
@@ -63,7 +60,6 @@ export async function connectWs(
   };
 }
 
-/** Returns the HTTP status and the code with which an upgrade is refused. */
 export async function refusalOf(
   url: string,
   options: ConnectOptions = {},

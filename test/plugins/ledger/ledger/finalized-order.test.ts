@@ -22,10 +22,8 @@ interface Event {
   readonly finalizedBlockHashes?: readonly string[];
 }
 
-/** A call, a subscription or a follow of a client. */
 class Client {
   readonly name: string;
-  /** Number of the last finalized block that the client received. */
   last: number | undefined;
   /** True when the client has its answer, or its subscription has failed, has ended or was closed. */
   isOver = false;
@@ -77,7 +75,6 @@ class Client {
 class History implements AsyncDisposable {
   readonly clients: Client[] = [];
   readonly faults: string[] = [];
-  /** The highest finalized block that any client received. */
   highest = 0;
   readonly #nodes: readonly ChainNode[];
   readonly #started: StartedLedger;
@@ -126,10 +123,7 @@ class History implements AsyncDisposable {
     }
   }
 
-  /**
-   * Makes all nodes usable, and waits until every client has received a block. One of the nodes has finalized what was
-   * known. Then all nodes finalize the last block, and every client must receive it.
-   */
+  /** Makes all nodes usable. Every client must get what was known, and then the last block, which all finalize. */
   async finish(): Promise<void> {
     for (const node of this.#nodes) {
       node.isAway = false;
@@ -151,7 +145,6 @@ class History implements AsyncDisposable {
     node.finalize(Math.min(to, node.best, Math.min(...seen) + maxLag));
   }
 
-  /** Advances the clock until the condition holds for all clients, except for those that are over. */
   async #until(holds: (client: Client) => boolean): Promise<void> {
     const isWaiting = (client: Client): boolean => !client.isOver && !holds(client);
     for (let passed = 0; passed < maxWaitSeconds; passed++) {
@@ -162,7 +155,6 @@ class History implements AsyncDisposable {
       this.faults.push(`${name} waits for ever after ${last ?? "nothing"}`);
   }
 
-  /** Advances the clock second by second. The nodes answer in between. */
   async #wait(seconds: number): Promise<void> {
     for (let passed = 0; passed < seconds; passed++) {
       this.#started.clock.advance(1000);
@@ -203,7 +195,6 @@ class History implements AsyncDisposable {
   }
 }
 
-/** Lets the sockets exchange messages. */
 async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

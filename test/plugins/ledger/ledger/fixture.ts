@@ -1,8 +1,4 @@
-/** Values that many tests of the ledger share. */
-
-/** 32 bytes in hexadecimal that differ in the last one. */
 export const hash = (n: number): string => `0x${n.toString(16).padStart(64, "0")}`;
 
-/** A request body. */
 export const request = (method: string, params?: string, id = "1"): string =>
   `{"jsonrpc":"2.0","id":${id},"method":"${method}"${params === undefined ? "" : `,"params":${params}`}}`;

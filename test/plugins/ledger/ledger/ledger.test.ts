@@ -15,7 +15,6 @@ interface Test extends PoolUnderTest {
   renew(): Promise<void>;
 }
 
-/** Starts the plugin with a node that has answered its probe. */
 async function start(options: LedgerOptions = {}): Promise<Test> {
   const node = new TextNode();
   await node.start();
@@ -42,7 +41,6 @@ async function start(options: LedgerOptions = {}): Promise<Test> {
   return Object.assign(pool, { node, renew, [Symbol.asyncDispose]: stop });
 }
 
-/** The kind and the text of the answer. */
 async function answer(waited: LedgerAnswer | Promise<LedgerAnswer>): Promise<readonly string[]> {
   const ended = await waited;
   return ended.kind === "failed" ? ["failed", ended.reason] : [ended.kind, ended.bytes.toString()];

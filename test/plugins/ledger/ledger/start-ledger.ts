@@ -10,7 +10,6 @@ import { withDefaults } from "../../with-defaults.ts";
 
 type Section = Parameters<typeof ledgerPlugin.start>[0]["upstreams"];
 
-/** The members of an entry in the section `upstreams`. */
 export type LedgerOptions = Partial<Omit<Upstream, "name" | "urls">> &
   Partial<NonNullable<Section[string]>>;
 
@@ -20,7 +19,6 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** The state of a node in the report of the plugin. */
 export interface NodeReport {
   /** Host and port. */
   readonly name: string;
@@ -37,7 +35,6 @@ export interface StartedLedger extends AsyncDisposable {
   readonly lines: readonly LogLine[];
   /** Resolves when the first probe of every node has succeeded or failed. */
   readonly probed: Promise<void>;
-  /** True while at least one node is usable. */
   readonly ready: boolean;
   nodes(): readonly NodeReport[];
   /** The metrics, as `name{a="b"}`. The value of a histogram is the number of its observations. */

@@ -22,7 +22,6 @@ import { TestChain, voters } from "../test-chain.ts";
 export interface ProvedDemo {
   readonly gateway: TestGateway;
   readonly chain: TestChain;
-  /** Address of a WebSocket of the gateway. */
   readonly url: string;
 }
 
@@ -106,7 +105,6 @@ export async function startProvedDemo(
   return { gateway, chain, url: `${gateway.url.replace("http:", "ws:")}/ws/${gateway.key}` };
 }
 
-/** A message of JSON-RPC. */
 export type Message = Record<string, unknown>;
 
 /** Returns the address of a proxy in front of the gateway. `lie`: changes the messages of the gateway in place. */

@@ -1,7 +1,4 @@
-/**
- * Tests of the state machine of a call's event stream: when it opens, what keeps it alive, and what a slow client
- * misses.
- */
+/** Tests of the state machine of a call's event stream: its opening, what keeps it alive, what a slow client misses. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EventStream } from "../../../../plugins/tools/mcp/event-stream.ts";
@@ -12,12 +9,10 @@ interface Fake {
   readonly x: Exchange;
   readonly written: string[];
   readonly sink: Sink;
-  /** The heads that were sent. */
   opened: number;
   ended: number;
   /** The chunk that waited, with the end, for steps such as the one that charges. */
   last: string | undefined;
-  /** True while the client can receive more. */
   room: boolean;
 }
 

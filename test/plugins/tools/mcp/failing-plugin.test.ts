@@ -1,7 +1,4 @@
-/**
- * A plugin of kind `tools` that throws, rejects or breaks its contract affects only its own call, even in a batch with
- * other calls. Tools that hang are tested in test/plugins/tools/tool-catalogue/tool-run.test.ts.
- */
+/** A plugin of kind `tools` that throws, rejects or breaks its contract affects only its own call, even in a batch. */
 import assert from "node:assert/strict";
 import { subscribe } from "node:diagnostics_channel";
 import { after, before, test } from "node:test";

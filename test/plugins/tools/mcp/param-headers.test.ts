@@ -1,6 +1,4 @@
-/**
- * Arguments that headers repeat (revision 2026-07-28): which arguments they are, and what happens if the two differ.
- */
+/** Arguments that headers repeat (revision 2026-07-28): which ones they are, and what happens if the two differ. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport as Transport } from "@modelcontextprotocol/client";

@@ -21,7 +21,6 @@ const secret = "a secret of these gateways";
 const processes: GatewayProcess[] = [];
 let one: Replica;
 let two: Replica;
-/** A key of the same workspace. */
 let other: string;
 
 before(async () => {
@@ -59,7 +58,6 @@ async function begin(replica: Replica): Promise<Record<string, string>> {
   return { "mcp-session-id": String(headers["mcp-session-id"]) };
 }
 
-/** Calls a tool on a replica, and yields the messages on the stream of the call. */
 async function* callTool(
   replica: Replica,
   session: Record<string, string>,

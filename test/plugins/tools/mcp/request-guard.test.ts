@@ -1,6 +1,4 @@
-/**
- * Checks before the messages of `/mcp` are read: origins, hosts, keys, sizes and content types; and the server card.
- */
+/** Checks before the messages of `/mcp` are read: origins, hosts, keys, sizes, content types; and the server card. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";

@@ -66,7 +66,6 @@ for (const [what, capabilities, headers] of [
 
 interface Conversation {
   readonly session: string;
-  /** Returns the next message of the server on the stream of the call. */
   next(): Promise<Parsed>;
   answer(id: unknown, more: object, key?: string): Promise<Answer>;
   leave(): void;

@@ -1,6 +1,5 @@
 /**
- * `/mcp` in revision 2026-07-28: the metadata of every request, discovery, confirmation by a person, and clients that
- * leave.
+ * `/mcp` in revision 2026-07-28: metadata of every request, discovery, confirmation by a person, clients that leave.
  */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -13,7 +13,6 @@ interface Sent {
   readonly memo?: string;
 }
 
-/** A write tool that records its inputs. */
 function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent> {
   return {
     name: "send",
@@ -39,7 +38,6 @@ function writeTool(inputs: unknown[], more: Partial<Tool<Sent>> = {}): Tool<Sent
 async function start(more: Partial<Tool<Sent>> = {}, claim?: Claims["claim"]) {
   const inputs: unknown[] = [];
   const tools = [writeTool(inputs, more)];
-  /** Replaces the tool with a changed one, as a plugin can while the gateway runs. */
   const replace = (changed: Partial<Tool<Sent>>): void => {
     tools[0] = writeTool(inputs, { ...more, ...changed });
   };

@@ -1,7 +1,4 @@
-/**
- * The service `tool-catalogue`, started as its plugin with a manual clock; a caller whose account records its
- * operations; and small tools.
- */
+/** The service `tool-catalogue` with a manual clock, a caller whose account records its operations, and small tools. */
 import assert from "node:assert/strict";
 import type { Claims, Log, ServiceContext, ToolsHooks } from "sluice-gateway/plugin";
 import type {
@@ -114,12 +111,10 @@ export function caller(more: WantedCaller = {}): Caller {
   };
 }
 
-/** A caller that may use the ledger tools. */
 export function toolCaller(more: WantedCaller = {}): Caller {
   return caller({ capabilities: ["ledger:read", "ledger:write"], ...more });
 }
 
-/** Returns a tool that returns its input for 100 milli-CU by default. */
 export function tool(more: Partial<Tool<never>> & { readonly name?: string } = {}): Tool<never> {
   return {
     name: "echo",
@@ -136,9 +131,7 @@ export interface Bench {
   readonly metrics: RenderedMetrics;
   readonly catalogue: Tools;
   readonly clock: ManualClock;
-  /** The problems of the plugins at the start. */
   readonly problems: readonly string[];
-  /** Error lines that were logged, for example for a bug of a tool. */
   readonly errors: string[];
   readonly warnings: readonly string[];
   readonly claimed: Set<string>;
@@ -156,7 +149,6 @@ const unusedContext: ServiceContext = {
   isDefault: () => false,
 };
 
-/** Starts the catalogue with the hooks of these plugins, in their order. */
 export async function startCatalogue(
   plugins: Readonly<Record<string, ToolsHooks>>,
   { clock = manualClock(), claim }: Surroundings = {},
@@ -191,7 +183,6 @@ export async function startCatalogue(
   return { metrics, catalogue, clock, problems, errors, warnings, claimed, call };
 }
 
-/** Starts the catalogue with the valid tools of one plugin. */
 export async function bench(...tools: Tool<never>[]): Promise<Bench> {
   const started = await startCatalogue({ acme: { tools } });
   assert.deepEqual(started.problems, []);

@@ -14,16 +14,13 @@ export interface AccountsDatabase {
   readonly url: string;
   /** Opens a pool, which is closed after the test. `port`: that of a proxy. */
   open(options?: { readonly port?: number; readonly statementMs?: number }): TestPool;
-  /** Sets the clock of the database. */
   setTime(ms: number): Promise<void>;
 }
 
 export interface TestPool extends PostgresPool {
-  /** Resolves when no statement is under way. */
   idle(): Promise<void>;
 }
 
-/** A clock of the database that tests set. */
 export const testClock = `
 CREATE TABLE sluice.test_clock (now bigint);
 INSERT INTO sluice.test_clock VALUES (0);

@@ -1,7 +1,4 @@
-/**
- * Tests of the contracts of the store of accounts, of idempotency and of claims on PostgreSQL, when gateways race and
- * when connections break.
- */
+/** Tests of the stores of accounts, idempotency and claims on PostgreSQL: gateways race, and connections break. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Idempotency, IdempotentRequest, StoredResponse } from "sluice-gateway/services";
@@ -47,7 +44,6 @@ interface Setup {
   readonly one: Replica;
   /** Connected to the server. */
   readonly other: Replica;
-  /** Id of a workspace. */
   readonly id: string;
   /** Returns the purchased milli-CU and the number of purchases in the audit log. */
   readonly bought: () => Promise<unknown>;
@@ -75,7 +71,6 @@ async function setUp(t: TestContext): Promise<Setup> {
   return { database, proxy, one, other, id, bought };
 }
 
-/** Makes the proxy lose the answers of the next commits. */
 function dropCommits(proxy: FaultProxy, count: number): void {
   proxy.dropAfter = "COMMIT";
   proxy.repliesToDrop = count;

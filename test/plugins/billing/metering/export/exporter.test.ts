@@ -21,10 +21,8 @@ const random = mock.method(Math, "random", () => 1);
 
 interface Options {
   readonly batch?: number;
-  /** Charges that are in the journal at the start. */
   readonly charges?: number;
   readonly moveTo?: (id: string) => Promise<void>;
-  /** The response of the sink to these charges. */
   readonly sink: (charges: readonly number[], now: number) => DeliveryResult;
 }
 

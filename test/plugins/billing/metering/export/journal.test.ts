@@ -120,7 +120,6 @@ describe("the cursor", () => {
   });
 });
 
-/** Starts a sink on a free port, with the given responses. */
 async function sinkOf(answer: (req: IncomingMessage, res: ServerResponse) => void) {
   const server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -16,11 +16,9 @@ interface Setup {
   readonly key: string;
   readonly sink: Sink;
   readonly start: (name: string, more?: Record<string, string>) => Promise<GatewayProcess>;
-  /** Runs a command in the data folder of a gateway, and returns what it prints. */
   readonly run: (name: string, more: Record<string, string>, ...args: string[]) => string;
   /** Creates a workspace and a key, in the data folder of a gateway if `more` has no database. */
   readonly createKey: (name: string, more?: Record<string, string>) => string;
-  /** Runs `sluice usage export` and returns the ids of the charges. */
   readonly exported: (...args: string[]) => string[];
 }
 
@@ -78,7 +76,6 @@ async function callTimes({ url }: GatewayProcess, key: string, count: number): P
   for (let n = 0; n < count; n++) assert.equal(await call(url, key), 200);
 }
 
-/** Returns the ids that the sink has received, in order. */
 const idsOf = ({ batches }: Sink): string[] => batches.flat().map(({ id }) => id);
 
 test("one gateway delivers the charges of all; when it is killed, another one continues, and no charge is missing", async (t) => {

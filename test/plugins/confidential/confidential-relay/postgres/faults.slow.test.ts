@@ -20,7 +20,6 @@ const attempt = {
 interface Setup {
   readonly proxy: FaultProxy;
   readonly store: StreamStore;
-  /** Messages of the log. */
   readonly lines: readonly string[];
 }
 

@@ -26,7 +26,6 @@ async function database(t: TestContext): Promise<string> {
   return url;
 }
 
-/** Opens the store of one start of a gateway. */
 function openStore(t: TestContext, url: string): HistoryStore {
   const opened = openPostgres({
     url,

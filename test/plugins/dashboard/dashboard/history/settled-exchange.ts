@@ -1,9 +1,7 @@
-/** Exchanges that have ended, for tests of the health over time. */
 import type { SettledExchange } from "../../../../../src/plugin.ts";
 
 export const noon = Date.UTC(2026, 10, 21, 12);
 
-/** An exchange that arrived at noon. */
 export function settledExchange(more: Partial<SettledExchange> = {}): SettledExchange {
   return {
     arrivedAt: noon,

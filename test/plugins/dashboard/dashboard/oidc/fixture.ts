@@ -1,4 +1,3 @@
-/** A gateway whose dashboard has sign-in by OpenID, and the steps of a browser that signs in. */
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import type { TestContext } from "node:test";
@@ -24,7 +23,6 @@ export function startWithOidc(
   issuer: string,
   more: {
     readonly options?: string;
-    /** Further sections of pipeline.yaml. */
     readonly append?: string;
     readonly clock?: Clock;
     readonly env?: Readonly<Record<string, string>>;
@@ -34,7 +32,6 @@ export function startWithOidc(
   return startWatched({ append: section(issuer, options) + append, ...rest });
 }
 
-/** Starts a provider and a gateway, until the test ends. */
 export async function startBoth(
   t: TestContext,
   options: Parameters<typeof startWithOidc>[1] = {},
@@ -48,7 +45,6 @@ export async function startBoth(
   return { provider, gateway };
 }
 
-/** Begins a sign-in, as the button of the page does. */
 export function begin(gateway: Pick<Watched, "adminUrl">): Promise<Answer> {
   return ask(gateway, "session/oidc", { method: "POST" });
 }
@@ -87,7 +83,6 @@ export function open(url: URL, cookie: string | undefined): Promise<Returned> {
   return promise;
 }
 
-/** Runs a whole sign-in. Resolves with the last answer. */
 export async function tryToSignIn(
   gateway: Pick<Watched, "adminUrl">,
   provider: ScriptedProvider,
@@ -97,7 +92,6 @@ export async function tryToSignIn(
   return open(provider.confirm(url, confirmed), cookie);
 }
 
-/** Signs a user in. Resolves with the cookie of the session. */
 export async function enter(
   gateway: Pick<Watched, "adminUrl">,
   provider: ScriptedProvider,
@@ -108,7 +102,6 @@ export async function enter(
   return sessionIn(returned);
 }
 
-/** Returns the cookie of the session that an answer sets. */
 export function sessionIn({ cookies }: Returned): string {
   return cookieIn(cookies.find((each) => each.startsWith("sluice_dashboard_")) ?? "");
 }
@@ -117,7 +110,6 @@ function cookieIn(field: string): string {
   return field.split(";", 1)[0] ?? "";
 }
 
-/** Checks the page that is shown if a sign-in fails. */
 export function assertRefused(
   { status, text, cookies }: Returned,
   wanted: { readonly status: number; readonly code: string; readonly message: RegExp },

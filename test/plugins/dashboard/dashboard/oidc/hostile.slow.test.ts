@@ -51,7 +51,6 @@ async function withEach<Case>(
   }
 }
 
-/** Reads the metric of refused sign-ins. */
 async function refusedSignIns({ adminUrl }: Watched): Promise<Record<string, number>> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
   const form = /^sluice_dashboard_sign_ins_refused_total\{by="(\w+)",code="(\w+)"\} (\d+)$/gm;

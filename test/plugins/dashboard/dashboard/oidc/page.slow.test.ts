@@ -76,7 +76,6 @@ test("an administrator signs in, and is the author of a change; signing out ends
     await page.getByRole("link", { name: "Blue", exact: true }).waitFor();
     await page.getByRole("link", { name: "Changes", exact: true }).click();
     await page.getByRole("cell", { name: "oidc:olivia (olivia@example.org)" }).waitFor();
-    // The session is still there after the page is loaded again.
     await page.reload();
     await page.getByRole("cell", { name: "oidc:olivia (olivia@example.org)" }).waitFor();
     const cookies = await page.context().cookies(`${gateway.adminUrl}/dashboard`);

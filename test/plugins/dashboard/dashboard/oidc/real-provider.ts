@@ -11,7 +11,6 @@ export interface RealProvider extends AsyncDisposable {
   readonly issuer: string;
   /** Starts to answer. `callback`: the address to which it may send browsers back. */
   start(callback: string): void;
-  /** Ends all connections and does not answer any more. */
   stop(): void;
 }
 

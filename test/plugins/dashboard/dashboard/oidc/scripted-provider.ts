@@ -8,7 +8,6 @@ export const clientId = "sluice";
 /** Characters that the form and the header must encode. */
 export const clientSecret = "a secret+with/odd:characters%";
 
-/** A user who has confirmed the sign-in. */
 export interface Confirmed {
   readonly claims?: JWTPayload;
   /** Claims of the userinfo endpoint. By default only the subject. */
@@ -35,18 +34,12 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 export interface ScriptedProvider extends AsyncDisposable {
   readonly issuer: string;
-  /** Paths of the requests, in order. */
   readonly asked: string[];
-  /** The discovery document. */
   readonly standard: StandardDocument;
   /** Members that replace those of the discovery document. */
   document: object;
-  /** Answers the requests to a path instead of the provider. */
   readonly answers: Map<string, Answer>;
-  /**
-   * Confirms a sign-in. `url`: the address to which the gateway has sent the browser. Returns the address to which the
-   * provider sends it back.
-   */
+  /** Confirms a sign-in at `url`, and returns the address to which the provider sends the browser back. */
   confirm(url: string, confirmed?: Confirmed): URL;
 }
 
@@ -151,7 +144,6 @@ export async function startScriptedProvider(): Promise<ScriptedProvider> {
   return provider;
 }
 
-/** Signs an ID token as the provider does. */
 export function signed(claims: JWTPayload, key: CryptoKey, kid = "one"): Promise<string> {
   return new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid }).sign(key);
 }

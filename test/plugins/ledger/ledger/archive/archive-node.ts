@@ -14,13 +14,10 @@ export const value = (key: string, text = "0x2a"): string =>
 export const done = '{"event":"storageDone"}';
 
 export class ArchiveNode extends WsNode {
-  /** The events with which a new read is answered. */
   events: readonly string[] = [value("0x01"), done];
   /** Answers to the calls that begin a read: a JSON-RPC error as JSON text. */
   refusal: string | undefined;
-  /** True if the node does not answer the calls that begin a read. */
   isSilent = false;
-  /** Reads that have not been finished or stopped. */
   readonly reads = new Set<Read>();
   static start(port = 0): Promise<ArchiveNode> {
     return new ArchiveNode(port).listening();
@@ -39,12 +36,10 @@ export class ArchiveNode extends WsNode {
     for (const read of this.reads) this.#say(read, result);
   }
 
-  /** Number of bytes that the gateway has not read. */
   get unreadBytes(): number {
     return [...this.clients].reduce((sum, { bufferedAmount }) => sum + bufferedAmount, 0);
   }
 
-  /** Cuts the connections of all reads. */
   override cut(): void {
     for (const { socket } of this.reads) socket.terminate();
   }

@@ -50,7 +50,6 @@ export function demoChain(): Chain {
 
 const folder = fileURLToPath(new URL("../../../../../../shared/fixtures/chain/", import.meta.url));
 
-/** Without ../shared, these tests are skipped; with CI=true they fail. */
 export const skipWithoutFixtures =
   process.env["CI"] !== "true" && !existsSync(folder) ? "needs ../shared" : false;
 

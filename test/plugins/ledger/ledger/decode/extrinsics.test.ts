@@ -128,7 +128,6 @@ const say = `0705 0c616263 ${id}`.replaceAll(" ", "");
 const note = "08 6869".replaceAll(" ", "");
 const odd = 'Odd"Pället';
 
-/** The bytes with their length prefix. */
 function prefixed(hex: string): string {
   const bytes = Buffer.from(hex.replaceAll(" ", ""), "hex");
   return `0x${compactBytes(bytes.length).toString("hex")}${bytes.toString("hex")}`;

@@ -32,7 +32,6 @@ function runtimeOf(metadata: string): Runtime {
   return runtime;
 }
 
-/** Compares the text of every extrinsic and event of the blocks. */
 function compare(chain: Chain, least = 7): void {
   const runtime = runtimeOf(chain.metadata);
   const judge = referenceDecoder(chain.metadata);
@@ -177,7 +176,6 @@ interface JudgedInfo extends Readonly<
   readonly data?: Readonly<Record<string, { toString(): string } | undefined>>;
 }
 
-/** Converts a value of @polkadot/types to the members of ledger_getAccount. */
 function plainAccount(struct: unknown): object {
   // FrameSystemAccountInfo: the fields are getters of the struct.
   const info = struct as JudgedInfo;

@@ -1,4 +1,3 @@
-/** A ledger with one scripted node, and a decoder that uses it. */
 import type { Decoder, Ledger, LedgerAnswer } from "sluice-gateway/services";
 import { openComputePool, type ComputePool } from "../../../../../src/compute/pool.ts";
 import { createDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
@@ -21,7 +20,6 @@ export interface ScriptedNode extends AsyncDisposable {
   readonly compute: ComputePool;
   /** The calls as `method(params)`, in order. */
   readonly calls: string[];
-  /** Number of calls of that method. */
   asked(method: string): number;
 }
 

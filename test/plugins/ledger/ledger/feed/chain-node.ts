@@ -1,7 +1,4 @@
-/**
- * A WebSocket node with a chain that only the test extends. It has the older subscriptions, and `chainHead_v1_follow`
- * without operations.
- */
+/** A WebSocket node with a chain that only the test extends: older subscriptions, and a follow without operations. */
 import type { WebSocket } from "ws";
 import { healthyNode } from "../../../../e2e/rpc-node.ts";
 import { WsNode, type WsCall } from "../../ws-node.ts";
@@ -14,7 +11,6 @@ export function headerOf(number: number, fork = 0): string {
   return `{"parentHash": "${hashOf(number - 1)}","number":"0x${number.toString(16)}","stateRoot":"${root}","extrinsicsRoot":"${root}","digest":{"logs":[]}}`;
 }
 
-/** The methods of notifications, by the methods that subscribe. */
 const notifications: Readonly<Record<string, string>> = {
   chain_subscribeNewHeads: "chain_newHead",
   chain_subscribeAllHeads: "chain_allHead",
@@ -51,7 +47,6 @@ export class ChainNode extends WsNode {
     for (const each of this.subscribers) if (each.socket === socket) this.subscribers.delete(each);
   }
 
-  /** Number of open subscriptions of a method. */
   open(method: string): number {
     return [...this.subscribers].filter((each) => each.method === method).length;
   }
@@ -64,7 +59,6 @@ export class ChainNode extends WsNode {
     }
   }
 
-  /** Extends the chain up to this block. Every block is announced. */
   extend(to: number): void {
     while (this.best < to) {
       this.best++;
@@ -75,7 +69,6 @@ export class ChainNode extends WsNode {
     }
   }
 
-  /** Finalizes the blocks up to this one. */
   finalize(to: number): void {
     const hashes: string[] = [];
     while (this.finalized < to) {
@@ -92,7 +85,6 @@ export class ChainNode extends WsNode {
     for (const each of this.subscribers) if (each.method === method) this.#send(each, result);
   }
 
-  /** Sends any text to every connection with a subscription. */
   say(text: string): void {
     for (const { socket } of this.subscribers) socket.send(text);
   }

@@ -20,7 +20,6 @@ after(async () => {
   await closed;
 });
 
-/** Connects, and returns both ends. */
 async function connect() {
   const clock = manualClock();
   const lost: string[] = [];

@@ -22,7 +22,6 @@ interface Feed extends PoolUnderTest {
   /** Subscribes, and returns what the client receives, as soon as there is something. */
   subscribe(method: string, params?: string): Promise<string[]>;
   refusal(params: string): Promise<string>;
-  /** Number of times that the subscriptions have moved to another connection. */
   moves(): number;
   /** Lets the time pass second by second. The nodes answer requests, pings and probes after each. */
   pass(seconds: number): Promise<void>;
@@ -58,13 +57,11 @@ async function start(nodes: readonly ChainNode[], options: LedgerOptions = {}): 
   });
 }
 
-/** Lets the nodes answer. */
 async function turns(): Promise<string> {
   for (let count = 0; count < 40; count++) await new Promise(setImmediate);
   return "waits";
 }
 
-/** Starts a subscription. Returns what its client receives. */
 function receivedFrom(opened: OpenedSubscription): string[] {
   assert.ok(opened.kind === "open", JSON.stringify(opened));
   const received: string[] = [];

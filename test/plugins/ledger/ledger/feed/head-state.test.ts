@@ -6,7 +6,6 @@ import { HeadState, type HeadKind } from "../../../../../plugins/ledger/ledger/f
 import type { HeaderSource } from "../../../../../plugins/ledger/ledger/feed/notification-state.ts";
 import { headerOf } from "./chain-node.ts";
 
-/** A node that has every header. */
 const node: HeaderSource = {
   best: 3,
   header: (hash) => Promise.resolve(headerOf(Number(hash))),

@@ -1,7 +1,4 @@
-/**
- * A WebSocket node with `chainHead_v1`, whose chain only the test extends. It checks what a real node checks: pins per
- * subscription and the number of operations.
- */
+/** A WebSocket node with `chainHead_v1`, whose chain the test extends. Like a real one, it checks pins and limits. */
 import type { WebSocket } from "ws";
 import { healthyNode } from "../../../../e2e/rpc-node.ts";
 import { WsNode, type WsCall } from "../../ws-node.ts";
@@ -10,7 +7,6 @@ import { WsNode, type WsCall } from "../../ws-node.ts";
 export const hashAt = (number: number, fork = 0): string =>
   `0x${fork.toString(16).padStart(2, "0")}${number.toString(16).padStart(62, "0")}`;
 
-/** The number of a block with this hash. */
 const numberOf = (hash: string): number => Number(`0x${hash.slice(4)}`);
 
 interface Follow {
@@ -35,17 +31,14 @@ export class FollowNode extends WsNode {
   readonly live: LiveBlock[] = [];
   best = hashAt(100);
   runtime = runtimeOf(1);
-  /** Maximum number of operations of a follow. */
   maxOperations = 16;
   /** Number of the best block that the node reports to probes, if it is not that of `best`. */
   bestNumber: number | undefined;
-  /** Results of methods outside `chainHead_v1`. */
   readonly answers = new Map<string, unknown>();
   /** The error with which operations are refused, as JSON text. */
   refusal: string | undefined;
   /** True while operations are accepted but get no events. */
   isHolding = false;
-  /** True while follows get no events. */
   isSilent = false;
   readonly follows = new Set<Follow>();
   static start(port = 0): Promise<FollowNode> {
@@ -56,7 +49,6 @@ export class FollowNode extends WsNode {
     for (const each of this.follows) if (each.socket === socket) this.follows.delete(each);
   }
 
-  /** The blocks that are pinned in the only follow. */
   get pinned(): readonly string[] {
     return [...this.follows].flatMap(({ pinned }) => [...pinned]).toSorted();
   }
@@ -96,12 +88,10 @@ export class FollowNode extends WsNode {
     );
   }
 
-  /** Sends any text to every connection with a follow. */
   say(text: string): void {
     for (const { socket } of this.follows) socket.send(text);
   }
 
-  /** Sends the events of all operations that are held back. */
   release(): void {
     this.isHolding = false;
     for (const follow of this.follows) {
@@ -125,7 +115,6 @@ export class FollowNode extends WsNode {
     this.#onFollow(follow, method.slice(13), rest, say);
   }
 
-  /** Answers a call. The best and the finalized block are those of the follow. */
   #read(method: string, params: readonly unknown[]): unknown {
     const [of] = params;
     const { finalized, best, bestNumber = numberOf(best) } = this;

@@ -10,7 +10,6 @@ const answerMs = 1000;
 /** A pruned block, which nothing but the client and its operations holds. */
 const hash = hashAt(101, 1);
 
-/** A follow whose operations the node holds back. */
 async function setUp(node: FollowNode) {
   node.isHolding = true;
   const limits = { headersMs: answerMs - 100, idleMs: 100, probeMs: 3_600_000 };
@@ -34,7 +33,6 @@ async function setUp(node: FollowNode) {
   return Object.assign(started, { follow, ends, start });
 }
 
-/** Lets the node and the gateway answer each other. */
 async function turns(): Promise<void> {
   for (let count = 0; count < 40; count++) await new Promise(setImmediate);
 }

@@ -93,7 +93,6 @@ class Node {
     });
   }
 
-  /** Returns true if a block is this one, or descends from it. */
   descends(hash: string, from = this.last): boolean {
     for (let at: string | undefined = hash; at !== undefined; at = this.parents.get(at)) {
       if (at === from) return true;

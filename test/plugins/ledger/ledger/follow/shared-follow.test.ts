@@ -6,7 +6,6 @@ import type { FinalizedBlock } from "../../../../../plugins/ledger/ledger/node-p
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { hashAt } from "./follow-node.ts";
 
-/** A follow of a node that the test answers for. */
 function setUp() {
   const broken: string[] = [];
   const asked: { readonly hash: string; readonly answer: (number?: number) => void }[] = [];
@@ -24,7 +23,6 @@ function setUp() {
     onFinalized: (block) => void announced.push(block),
     onChange() {},
   });
-  /** Adds a client, and returns what it receives. */
   const join = (): string[] => {
     const received: string[] = [];
     follow.join().start({
@@ -65,7 +63,6 @@ test("a client gets no events of blocks that were not announced to it, also if t
   assert.deepEqual(broken, []);
 });
 
-/** Adds the next block of the chain to a follow, and finalizes it. */
 function extend(follow: SharedFollow, number: number): void {
   follow.receive(newBlock(hashAt(number), hashAt(number - 1)));
   follow.receive(best(hashAt(number)));

@@ -4,10 +4,8 @@ import { test } from "node:test";
 import { hashOf, startBlockNode, type BlockNode } from "./block-node.ts";
 import { startPool, until, type PoolUnderTest } from "./nodes.ts";
 
-/** A method and its params. */
 type Call = readonly [method: string, params: string];
 
-/** A read of the state at a block. */
 const readAt = (hash: string): Call => ["state_getStorage", `["0x01","${hash}"]`];
 const header = (hash: string): Call => ["chain_getHeader", `["${hash}"]`];
 const blockHash = (number: number): Call => ["chain_getBlockHash", `[${number}]`];
@@ -150,7 +148,6 @@ test("archive_v1_call goes to nodes that have the block, and a failure for lack 
   assert.deepEqual(await outcomes(under, 4, call(300)), Array(4).fill(right));
   assert.equal(calls.filter((name) => name === "pruned").length, 1, "the pool has learned it");
   calls.length = 0;
-  // The answer with the hash tells the pool the number of the block.
   await under.outcome("archive_v1_hashByHeight", "[500]");
   assert.deepEqual(await outcomes(under, 4, call(500)), Array(4).fill(right));
   assert.deepEqual(calls, Array(4).fill("archive"));

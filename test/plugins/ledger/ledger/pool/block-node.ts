@@ -11,7 +11,6 @@ export interface BlockNode extends ScriptedNode {
   finalized: number;
   /** Number of the oldest block whose state the node has. */
   oldestState: number;
-  /** Calls that the node does not answer. */
   stalls: (method: string, params: readonly unknown[]) => boolean;
   /** JSON text that replaces the result of a call. */
   says: (method: string, params: readonly unknown[]) => string | undefined;
@@ -21,7 +20,6 @@ export interface BlockNode extends ScriptedNode {
 
 const extrinsicIndexKey = "0x3a65787472696e7369635f696e646578";
 
-/** Answers reads of storage with its name. */
 export async function startBlockNode(
   name: string,
   state: Partial<Pick<BlockNode, "best" | "finalized" | "oldestState">> = {},
@@ -48,7 +46,6 @@ export async function startBlockNode(
   return node;
 }
 
-/** Returns the result as JSON text, or an error. */
 function answerOf(
   node: BlockNode,
   name: string,

@@ -72,7 +72,6 @@ const outcomesOf = (calls: readonly SingleCall[]): Promise<(string | undefined)[
 /** The result of a call without options, at a node that answers with the name of the method. */
 const echoed = '"state_getStorage"';
 
-/** Answers with exactly these bytes. */
 const bytes =
   (text: (id: number) => string): Script =>
   (received) =>

@@ -19,13 +19,11 @@ import {
   createChain,
 } from "./scripted-node.ts";
 
-/** Calls a method. Returns true if the next call is answered from the cache. */
 async function isCached(under: PoolUnderTest, method: string, params?: string): Promise<boolean> {
   await under.call(method, params);
   return !(under.call(method, params) instanceof Promise);
 }
 
-/** Lets what a timer has ended take effect. */
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Returns true if the block counts as finalized, so that its hash is cached. */

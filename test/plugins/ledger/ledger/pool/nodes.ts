@@ -16,7 +16,6 @@ export interface PoolUnderTest extends StartedLedger {
   outcomeInTime(method: string): Promise<string>;
   /** Lets time pass until probes have made this true. */
   probes(done: () => boolean): Promise<void>;
-  /** Lets time pass until the nodes have reported these best blocks to probes. */
   probesShow(...best: readonly number[]): Promise<void>;
 }
 
@@ -68,9 +67,8 @@ export async function until(done: () => boolean): Promise<void> {
 
 export interface ChainNode extends ScriptedNode {
   readonly chain: Chain;
-  /** The behaviour of the node for calls that are not probes. */
   calls: Script;
-  /** Number of received calls that were not probes. */
+  /** The received calls that were not probes. */
   readonly asked: string[];
 }
 
@@ -88,7 +86,6 @@ export async function startChainNode(name: string, over: Partial<Chain> = {}): P
   return whole;
 }
 
-/** Answers every call with this string. */
 export function says(text: string): Script {
   return ({ socket, call }): void => {
     const body = `{"jsonrpc":"2.0","id":${call().id},"result":"${text}"}`;

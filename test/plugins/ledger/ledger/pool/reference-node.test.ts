@@ -21,7 +21,6 @@ async function started(...nodes: readonly { readonly url: string }[]): Promise<P
   return under;
 }
 
-/** Returns the node from which a client gets the finalized head. */
 async function reference(
   under: PoolUnderTest,
   nodes: readonly BlockNode[],

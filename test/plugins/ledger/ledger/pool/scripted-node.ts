@@ -1,7 +1,4 @@
-/**
- * A node under full control of a test: a TCP server that reads HTTP requests and passes each to a script, which writes
- * any bytes to the socket.
- */
+/** A TCP server that reads HTTP requests and passes each to a script, which writes any bytes to the socket. */
 import { once } from "node:events";
 import net from "node:net";
 import tls from "node:tls";
@@ -18,9 +15,7 @@ export interface Received {
   readonly socket: net.Socket;
   /** Number of requests on this connection, including this one. */
   readonly nth: number;
-  /** The body as one call. */
   readonly call: () => RpcCall;
-  /** The body as a batch. */
   readonly calls: () => readonly RpcCall[];
 }
 
@@ -29,7 +24,6 @@ export type Script = (received: Received) => void;
 export interface ScriptedNode extends AsyncDisposable {
   readonly port: number;
   readonly url: string;
-  /** May be replaced at any time. */
   script: Script;
   readonly received: Received[];
   /** Number of connections that were accepted, and of those open now. */
@@ -37,9 +31,7 @@ export interface ScriptedNode extends AsyncDisposable {
   readonly open: Set<net.Socket>;
   /** Resolves when `n` requests have arrived in total. */
   seen(n: number): Promise<void>;
-  /** Resolves when no connection is open. */
   deserted(): Promise<void>;
-  /** Stops listening and cuts every connection. */
   close(): Promise<void>;
 }
 
@@ -124,7 +116,6 @@ function readRequests(socket: net.Socket, onRequest: (received: Received) => voi
   });
 }
 
-/** Returns the bytes of a 200 response with a body of known length. */
 export function response(body: string, head = "HTTP/1.1 200 OK"): string {
   return `${head}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 }
@@ -138,7 +129,6 @@ export function failure(id: number | null, error: object): string {
   return JSON.stringify({ jsonrpc: "2.0", id, error });
 }
 
-/** Answers every call with the name of its method. */
 export const echo: Script = (received) => {
   const { id, method } = received.call();
   received.socket.write(response(result(id, JSON.stringify(method))));

@@ -23,17 +23,14 @@ class ScriptedWsNode extends WsNode {
     return this.clients;
   }
 
-  /** Resolves when `n` messages have arrived in total. */
   seen(n: number): Promise<void> {
     return this.#until(() => this.received.length >= n);
   }
 
-  /** Resolves when `n` connections have been made in total. */
   joined(n: number): Promise<void> {
     return this.#until(() => this.upgrades.length >= n);
   }
 
-  /** Resolves when no connection is open. */
   deserted(): Promise<void> {
     return this.#until(() => this.clients.size === 0);
   }
@@ -65,7 +62,6 @@ class ScriptedWsNode extends WsNode {
 interface WsNodeOptions {
   readonly port?: number;
   readonly autoPong?: boolean;
-  /** Sent to each client when it has connected. */
   readonly greeting?: string;
 }
 

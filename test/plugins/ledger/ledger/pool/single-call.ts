@@ -9,9 +9,7 @@ type Ending =
 
 export class SingleCall extends NodeCall {
   readonly ending: Promise<Ending>;
-  /** Number of times that it has ended. */
   endings = 0;
-  /** Kind of the failure. */
   cause: string | undefined;
   errno: string | undefined;
   readonly #resolve: (ending: Ending) => void;
