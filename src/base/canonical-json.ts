@@ -1,5 +1,3 @@
-/** Canonical JSON: equal values have equal text, in whatever order their members were written. */
-
 /** The maximum depth of strict JSON. It keeps the recursion from exceeding the stack. */
 const maxDepth = 128;
 
