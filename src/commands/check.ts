@@ -1,4 +1,3 @@
-/** `sluice check`: reports every fault of pipeline.yaml without opening a port. */
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemClock } from "../base/clock.ts";
@@ -68,7 +67,6 @@ Exit code 0 without faults, else 1.`,
   },
 };
 
-/** Returns the settings that should not go to production, from the part of the file that could be read. */
 async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
   if (startable === undefined) return [];
   const { production } = await shippedModules();
@@ -100,7 +98,7 @@ function certificateFaults(config: Config): Fault[] {
   return [fault("SLUICE_STRICT_CERTIFICATE", `the certificate ${tls.cert} ${problem}`, { at })];
 }
 
-/** A plugin that pipeline.yaml names by a package which is a link to local code, as `npm link` makes it. */
+/** Named by a package which is a link to local code, as `npm link` makes it. */
 interface LinkedPlugin {
   readonly plugin: string;
   readonly package: string | undefined;
@@ -186,7 +184,6 @@ function printProse(context: CommandContext, { validated, faults, linked }: Foun
   }
 }
 
-/** Prints the compiled order as text: per route, the steps in their order and the surface that answers. */
 export function printOrder(config: Config): string[] {
   return orderOf(config).flatMap(({ route, run, to }) => [route, `  ${[...run, to].join(" > ")}`]);
 }

@@ -1,6 +1,6 @@
 /**
- * Runs `sluice.cjs`, the file with the code of the published package, and keeps what V8 compiled of it until the process
- * had started. Node's own compile cache keeps only what V8 compiles before a file runs, which is a small part of it.
+ * Runs `sluice.cjs` and keeps what V8 compiled of it until the process had started. Node's own compile cache keeps only
+ * what V8 compiles before a file runs, which is a small part of it.
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -11,15 +11,15 @@ import { constants, Script } from "node:vm";
 import { crc32 } from "node:zlib";
 import { compileCacheFolders } from "./compile-cache.ts";
 
-/** The modules of the package, by their path without suffix. Each is run when it is called for the first time. */
+/** By path without suffix. Each is run when it is called for the first time. */
 export type PackageModules = Readonly<Record<string, () => object>>;
 
-/** Bytes before the code: its checksum. V8 checks the version and flags that it compiled for, but not the bytes. */
+/** The checksum of the code. V8 checks the version and flags that it compiled for, but not the bytes. */
 const headBytes = 4;
 
 /**
- * `folder`: where `sluice.cjs` is. `resolve`: the `import.meta.resolve` of a module in that folder. `servers`: the
- * commands that start a server. The code of each is kept in a file of its own, because it starts with other code.
+ * `folder`: where `sluice.cjs` is. `resolve`: the `import.meta.resolve` of a module there. `servers`: the commands that
+ * start a server, each with a file of its own, because a start runs other code.
  */
 export function runBundle(
   folder: string,
@@ -57,7 +57,7 @@ export function runBundle(
   return (module.exports as { modules: PackageModules }).modules;
 }
 
-/** Returns undefined if the file is missing or damaged. */
+/** Undefined if the file is missing or damaged. */
 function readCode(file: string): Buffer | undefined {
   try {
     const found = readFileSync(file);
@@ -68,7 +68,7 @@ function readCode(file: string): Buffer | undefined {
   }
 }
 
-/** Writes the first of the files that can be written. Another process may read or write it at the same time. */
+/** Writes the first file that it can. Another process may use it at the same time. */
 function writeFirst(files: readonly string[], code: Buffer): void {
   const head = Buffer.alloc(headBytes);
   head.writeUInt32LE(crc32(code));

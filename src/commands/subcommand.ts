@@ -1,9 +1,8 @@
-/** Subcommands such as `keys create`, each with its own options and arguments. */
 import { nearest } from "../config/nearest.ts";
 import { UsageError, type CommandContext, type OptionValues } from "./command.ts";
 
 export interface Subcommand {
-  /** Options of the command that are valid for this subcommand. */
+  /** Options of the command that this subcommand accepts. */
   readonly options: readonly string[];
   /** Names of the required arguments, for messages. */
   readonly arguments: readonly string[];
@@ -14,7 +13,7 @@ export interface Subcommand {
 
 const everywhere: readonly string[] = ["config", "env-file", "json", "help"];
 
-/** Runs the subcommand that the command line names. Throws UsageError for a missing or unexpected argument. */
+/** Throws UsageError for a missing or unexpected argument. */
 export function runSubcommand(
   command: string,
   subcommands: Readonly<Record<string, Subcommand>>,

@@ -1,4 +1,3 @@
-/** Flattens lists: replaces `{ use: name }` by all entries of the list. */
 import type { PluginUse, StepUse } from "./config.ts";
 import { readEntry } from "./entry.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
@@ -7,7 +6,7 @@ import { nearest } from "./nearest.ts";
 
 interface ExpandedList {
   readonly steps: readonly StepUse[];
-  /** Entries with `mode: off`. They are checked, but never run. */
+  /** Entries with `mode: off` are checked, but never run. */
   readonly off: readonly PluginUse[];
   /** An entry could not be read, so missing steps must not be reported. */
   readonly incomplete: boolean;
@@ -16,13 +15,12 @@ interface ExpandedList {
 export interface Expander {
   /** Returns the steps of a `run:` or a list. The same named list always returns the same step objects. */
   expand(entries: Located | undefined): ExpandedList;
-  /** Returns all faults. Unused lists are reported only if there are routes. Must be called last. */
+  /** Must be called last. Unused lists are reported only if there are routes. */
   finish(hasRoutes: boolean): readonly Fault[];
 }
 
 const nothing: ExpandedList = { steps: [], off: [], incomplete: false };
 
-/** `lists`: the section `lists`, or undefined if the file does not have one. */
 export function createExpander(lists: Located | undefined): Expander {
   const named = lists?.kind === "map" ? lists.entries : new Map<string, never>();
   const faults: Fault[] = [];

@@ -2,7 +2,6 @@
 import type { JsonSchema } from "../plugin.ts";
 import { defaultTimeoutMs } from "./config.ts";
 
-/** `mode` of an entry of a list. */
 export const modeSchema: JsonSchema = {
   enum: ["enforce", "shadow", "off"],
   description:

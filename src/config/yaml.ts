@@ -1,4 +1,3 @@
-/** Reads YAML 1.2 into the located tree, expands environment variables, and converts YAML errors to faults. */
 import {
   isAlias,
   isMap,
@@ -17,7 +16,7 @@ import { expandText, type Environment } from "./environment.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import type { Located, LocatedEntry, LocatedScalar } from "./located.ts";
 
-/** Maximum number of nodes, far above any real file. Nested aliases can expand a small file without bound. */
+/** Far above any real file. Nested aliases can expand a small file without bound. */
 const maxNodes = 50_000;
 
 interface ReadState {
@@ -59,7 +58,7 @@ const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
   MULTIPLE_DOCS: "SLUICE_YAML_DOCUMENTS",
 };
 
-/** Drops follow-up errors: after the first syntax error, the parser reports each token that follows. */
+/** After the first syntax error, the parser reports each token that follows. */
 function withoutFollowUpErrors(problems: readonly YAMLError[]): YAMLError[] {
   const first = problems.findIndex((problem) => yamlCodes[problem.code] === undefined);
   return problems.filter((problem, index) => index <= first || problem.code !== "UNEXPECTED_TOKEN");
