@@ -98,7 +98,7 @@ function certificateFaults(config: Config): Fault[] {
   return [fault("SLUICE_STRICT_CERTIFICATE", `the certificate ${tls.cert} ${problem}`, { at })];
 }
 
-/** Named by a package which is a link to local code, as `npm link` makes it. */
+/** A plugin that pipeline.yaml names by a package which is a link to local code, as `npm link` makes it. */
 interface LinkedPlugin {
   readonly plugin: string;
   readonly package: string | undefined;

@@ -15,8 +15,8 @@ export function useCompileCache(): void {
 }
 
 /**
- * In the order in which they are used. `own`: a folder of the package, which only those can change who can change the
- * code itself.
+ * Returns folders in the order of use. `own`: a folder of the package, which only those can change who can change the
+ * code.
  */
 export function compileCacheFolders(own?: string): readonly string[] {
   const { NODE_COMPILE_CACHE: chosen, NODE_DISABLE_COMPILE_CACHE: disabled } = process.env;
@@ -25,7 +25,7 @@ export function compileCacheFolders(own?: string): readonly string[] {
   return [own, privateFolder(tmpdir())].filter((folder) => folder !== undefined);
 }
 
-/** Makes the folder if it is missing. Undefined if another user can change it, or if it cannot be made. */
+/** Makes the folder if it is missing. Returns undefined if another user can change it, or if it cannot be made. */
 export function privateFolder(parent: string): string | undefined {
   const uid = process.getuid?.();
   // On Windows each user has a temporary folder.
@@ -36,7 +36,6 @@ export function privateFolder(parent: string): string | undefined {
     const isPrivate = uid === undefined || (found.uid === uid && (found.mode & 0o077) === 0);
     return found.isDirectory() && isPrivate ? folder : undefined;
   } catch {
-    // The temporary folder is missing or cannot be written.
     return undefined;
   }
 }

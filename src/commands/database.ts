@@ -23,7 +23,7 @@ export interface CommandDatabase {
   readonly seal: Seal;
 }
 
-/** Undefined without `store.postgres`. The tables have not been checked. The caller must close the database. */
+/** Returns undefined without `store.postgres`. The tables have not been checked. The caller must close the database. */
 export function openCommandDatabase({ store, secret }: Config): CommandDatabase | undefined {
   // A database without a secret is a fault of the file.
   if (store.postgres === undefined || secret === undefined) return undefined;
@@ -44,14 +44,13 @@ export async function checkTables({ database, seal }: CommandDatabase): Promise<
   }
 }
 
-/** In PostgreSQL or in the data folder, which a gateway may use at the same time. */
+/** Tables in PostgreSQL or in the data folder, which a gateway may use at the same time. */
 export interface CommandStore extends AsyncDisposable {
   readonly sql: Store["sql"];
   /** Undefined without `store.postgres`. */
   readonly database: PostgresPool | undefined;
 }
 
-/** Rejects with StoreError if the tables cannot be used by this release. */
 export async function openCommandStore(config: Config): Promise<CommandStore> {
   await using stack = new AsyncDisposableStack();
   const opened = openCommandDatabase(config);

@@ -76,7 +76,6 @@ ${variables.join("\n")}
   --json   print the addresses, the key and the example requests as one JSON document`;
 }
 
-/** Writes to standard error after `release`. */
 class BufferedLog {
   #held: string[] | undefined = [];
 
@@ -96,7 +95,7 @@ class BufferedLog {
   }
 }
 
-/** Only in the environment dev, because a key that is printed on a terminal must not be valid in a deployment. */
+/** The environment must be dev, because a key that is printed on a terminal must not be valid in a deployment. */
 async function startInDevelopment(
   context: CommandContext,
   destination: BufferedLog,
@@ -116,7 +115,6 @@ async function startInDevelopment(
 
 interface SetUp {
   readonly gateway: Gateway;
-  /** In the order of the banner. */
   readonly parts: readonly DemoDescription[];
   readonly requests: readonly ExampleRequest[];
 }

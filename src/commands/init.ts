@@ -90,7 +90,7 @@ ${Object.entries(await loadTemplates())
   },
 };
 
-/** By absolute path. */
+/** Returns the contents by absolute path. */
 function contents(
   { file }: InitTemplate,
   folder: string,
@@ -112,7 +112,7 @@ function withSchemaFor(pipeline: string, folder: string): string {
   return pipeline.replace(/^# yaml-language-server:.*\n#\n/, () => start);
 }
 
-/** The line with the schema for editors. Undefined if this package is not installed below the folder. */
+/** Returns undefined if this package is not installed below the folder. */
 export function schemaLine(folder: string): string | undefined {
   const path = relative(folder, packageFile("pipeline.schema.json"));
   if (path.startsWith("..") || isAbsolute(path)) return undefined;

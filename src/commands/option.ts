@@ -15,7 +15,7 @@ export function requiredOption(values: OptionValues, option: string): string {
   return value;
 }
 
-/** For an option that may be given several times. Undefined if it was not given. */
+/** Values of an option that may be given several times. Undefined if it was not given. */
 export function optionTexts(values: OptionValues, option: string): string[] | undefined {
   const value = values[option];
   if (!Array.isArray(value)) return undefined;

@@ -11,7 +11,7 @@ import { constants, Script } from "node:vm";
 import { crc32 } from "node:zlib";
 import { compileCacheFolders } from "./compile-cache.ts";
 
-/** By path without suffix. Each is run when it is called for the first time. */
+/** Modules by path without suffix. Each runs when it is called for the first time. */
 export type PackageModules = Readonly<Record<string, () => object>>;
 
 /** The checksum of the code. V8 checks the version and flags that it compiled for, but not the bytes. */
@@ -57,7 +57,7 @@ export function runBundle(
   return (module.exports as { modules: PackageModules }).modules;
 }
 
-/** Undefined if the file is missing or damaged. */
+/** Returns undefined if the file is missing or damaged. */
 function readCode(file: string): Buffer | undefined {
   try {
     const found = readFileSync(file);
@@ -78,8 +78,6 @@ function writeFirst(files: readonly string[], code: Buffer): void {
       writeFileSync(temporary, Buffer.concat([head, code]));
       renameSync(temporary, file);
       return;
-    } catch {
-      // The folder is missing or cannot be written.
-    }
+    } catch {}
   }
 }

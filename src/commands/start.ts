@@ -34,7 +34,6 @@ addresses. If standard error is a terminal, the addresses are also printed there
   },
 };
 
-/** Prints every fault if it returns undefined. */
 export async function startOrPrintFaults(
   context: CommandContext,
   more: Pick<StartOptions, "log" | "strict" | "without"> = {},
@@ -100,7 +99,7 @@ function dataPlace({ store }: Gateway["config"]): string {
   return store.postgres === undefined ? shownPath(store.data, process.cwd()) : "PostgreSQL";
 }
 
-/** For commands that are proposed to the user. */
+/** Arguments for commands that are proposed to the user. */
 function repeated({ commonArguments = [] }: CommandContext): string {
   return commonArguments.map((argument) => ` ${quoted(argument)}`).join("");
 }

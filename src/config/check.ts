@@ -1,4 +1,3 @@
-/** Checks a configuration against its loaded plugins, without starting any. */
 import { isContainer, isObject } from "../base/is-object.ts";
 import { pointerKey } from "../base/json-pointer.ts";
 import type { JsonSchema, Plugin } from "../plugin.ts";
@@ -17,7 +16,7 @@ import { messageOf } from "../base/message-of.ts";
 
 export interface CheckedConfig {
   readonly config: Config;
-  /** Without uses that have a fault, and without plugins that did not load. */
+  /** The configuration without uses that have a fault and without plugins that did not load. */
   readonly startable: Config;
   readonly faults: readonly Fault[];
 }
@@ -34,7 +33,6 @@ export function checkPlugins(
 
   function complete<U extends PluginUse>(use: U, kind: Plugin["kind"]): U {
     const known = completed.get(use);
-    // The value was made from the same use, so it has the same type.
     if (known !== undefined) return known as U;
     const plugin = plugins.get(use.name);
     const before = faults.length;

@@ -40,7 +40,7 @@ export interface StepUse extends PluginUse {
 
 export interface ThirdPartyPlugin {
   readonly source: string;
-  /** A missing member grants nothing. Undefined if the file does not state grants. */
+  /** Undefined if the file does not state grants. A missing member grants nothing. */
   readonly grants: Partial<Grants> | undefined;
   readonly at: Position;
 }
@@ -50,7 +50,7 @@ export const defaultTimeoutMs = 30_000;
 export interface RouteConfig {
   /** Literal segments, `{name}` segments, and an optional final `*` that matches the rest. */
   readonly path: string;
-  /** In upper case. `GET` includes `HEAD`. `*` means any method. */
+  /** Methods in upper case. `GET` includes `HEAD`. `*` means any method. */
   readonly methods: readonly string[];
   readonly websocket: boolean;
   /** Name of the `{name}` segment that contains the credential of the caller. Undefined if none does. */
@@ -58,7 +58,7 @@ export interface RouteConfig {
   readonly run: readonly StepUse[];
   readonly to: PluginUse;
   readonly at: Position;
-  /** Steps with `mode: off`. They are checked, but never started. */
+  /** Steps with `mode: off`, which are checked, but never started. */
   readonly off?: readonly PluginUse[];
   /** Part of the route could not be read, and its fault is reported. Missing parts are then not reported. */
   readonly incomplete?: boolean;
@@ -75,7 +75,6 @@ export interface ServerConfig {
   readonly drainDelaySeconds: number;
   /** Backends that `/readyz` requires: one, all, or those with these names (and at least one). */
   readonly ready: "any" | "all" | readonly string[];
-  /** Time limit for the whole head of a request. */
   readonly headersMs: number;
   /** Maximum pause within a body. */
   readonly bodyIdleMs: number;
@@ -89,7 +88,6 @@ export interface ServerConfig {
 
 export interface Config {
   readonly file: string;
-  /** The text of the file, before environment variables are expanded. */
   readonly text: string;
   /** Returns the position of the key, else of the nearest enclosing key, else the top of the file. */
   keyAt(pointer: string): Position;
@@ -101,7 +99,6 @@ export interface Config {
     readonly host: string;
     readonly port: number;
     readonly hosts: readonly string[];
-    /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
     readonly trustProxy: readonly string[];
   };
   readonly store: {
@@ -114,22 +111,21 @@ export interface Config {
   /** Seals sessions and confirmation tokens. If undefined, a secret is generated and kept in the data folder. */
   readonly secret: string | undefined;
   readonly tools: readonly PluginUse[];
-  /** With defaults. Only the sections that services which ship with Sluice own or extend. */
+  /** Only the sections that services which ship with Sluice own or extend, with their defaults. */
   readonly sections: Readonly<Record<string, unknown>>;
   /** Includes keys whose values have faults. */
   readonly keysOf: (pointer: string) => string[];
   /** Returns whether the value at a JSON Pointer is the default of an environment variable that is not set. */
   isDefault(pointer: string): boolean;
   /**
-   * Each service comes after those that it uses. Until the plugins are loaded, these are the sections of the file that
-   * have the name of a plugin under `plugins:`.
+   * Sorted so that each service comes after those that it uses. Until the plugins are loaded, these are the sections
+   * that have the name of a plugin under `plugins:`.
    */
   readonly services: readonly PluginUse[];
   readonly plugins: ReadonlyMap<string, ThirdPartyPlugin>;
   readonly fastify: readonly PluginUse[];
   /** Steps for requests that match no route (404, 405). */
   readonly unmatched: readonly StepUse[];
-  /** Like `off` and `incomplete` of a route. */
   readonly unmatchedOff?: readonly PluginUse[];
   readonly unmatchedIncomplete?: boolean;
   readonly routes: readonly RouteConfig[];

@@ -128,7 +128,6 @@ function insertAfterLine(text: string, at: number, lines: string, newline: strin
   return `${before}${before.endsWith("\n") ? "" : newline}${lines}${text.slice(next)}`;
 }
 
-/** The end of the value, before the comment that may follow it. */
 function endOf(item: unknown): number | undefined {
   if (!isPair(item)) return (item as Node | undefined)?.range?.[1];
   return (isEmpty(item.value) ? (item.key as Node) : (item.value as Node)).range?.[1];

@@ -112,7 +112,6 @@ function readNamed(
   return isAbsent ? pluginUse(name, keyAt) : { ...pluginUse(name, keyAt), incomplete: true };
 }
 
-/** Reads a section that holds the options of a service. */
 export function readSection(name: string, section: LocatedEntry, faults: Fault[]): PluginUse {
   return readNamed(name, section, "SLUICE_VALUE_TYPE", faults);
 }
@@ -124,7 +123,6 @@ export function pluginUse(name: string, at: Position, source?: LocatedMap): Plug
     name,
     at,
     source,
-    // The plain value of a mapping is an object.
     options: plainValue(source) as Record<string, unknown>,
     positionOf: (pointer) => positionOf(source, pointer, at),
   };
@@ -140,7 +138,6 @@ export function readSurface(node: Located | undefined, faults: Fault[]): PluginU
     : undefined;
 }
 
-/** Returns the value next to a step's name. Undefined if it is missing or has a fault. */
 function readQualifier(
   item: LocatedMap,
   name: string,

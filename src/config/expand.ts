@@ -13,7 +13,7 @@ interface ExpandedList {
 }
 
 export interface Expander {
-  /** Returns the steps of a `run:` or a list. The same named list always returns the same step objects. */
+  /** The same named list always returns the same step objects. */
   expand(entries: Located | undefined): ExpandedList;
   /** Must be called last. Unused lists are reported only if there are routes. */
   finish(hasRoutes: boolean): readonly Fault[];
@@ -48,7 +48,6 @@ export function createExpander(lists: Located | undefined): Expander {
     if (list === undefined) {
       const didYouMean = nearest(name, named.keys());
       faults.push(fault("SLUICE_LIST_UNKNOWN", `unknown list "${name}"`, { at, didYouMean }));
-      // Continue with the list that was probably meant, to find the faults in it.
       const meant = didYouMean === undefined ? nothing : expandNamed(didYouMean, at, path);
       return { ...meant, incomplete: true };
     }
@@ -74,7 +73,7 @@ export function createExpander(lists: Located | undefined): Expander {
           const message = `unused list "${name}"`;
           faults.push(fault("SLUICE_LIST_UNUSED", message, { at: keyAt }));
         }
-        // Read the unused list too, to find the faults in it.
+        // The unused list is read, too, to find the faults in it.
         if (!done.has(name)) expand(value, [name]);
       }
       return faults;

@@ -1,7 +1,3 @@
-/**
- * Faults of a configuration or a start, which `sluice check`, a failed start and a refused reload report in the same
- * way.
- */
 import { isAbsolute, relative, sep } from "node:path";
 import { sluiceErrors, type SluiceCode } from "../base/errors.ts";
 

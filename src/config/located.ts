@@ -54,7 +54,6 @@ export function isFullyRead(node: Located): boolean {
   return parts.every(isFullyRead);
 }
 
-/** For a value that was made in code. All its parts have the same position. */
 export function locate(value: unknown, at: Position): Located {
   if (Array.isArray(value)) {
     return { kind: "list", at, items: value.map((item: unknown) => locate(item, at)) };
@@ -99,12 +98,11 @@ export function find(node: Located, pointer: string): Located | undefined {
   return found;
 }
 
-/** Returns the position of the value. If it is missing, of the nearest enclosing key. */
+/** If the value is missing, returns the position of the nearest enclosing key, like `keyPositionOf`. */
 export function positionOf(node: Located, pointer: string, own: Position = node.at): Position {
   return walk(node, pointer, own, (part) => part.node.at);
 }
 
-/** Returns the position of the key or list item. If it is missing, of the nearest enclosing key. */
 export function keyPositionOf(node: Located, pointer: string, own: Position = node.at): Position {
   return walk(node, pointer, own, (part) => part.keyAt);
 }

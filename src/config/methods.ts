@@ -6,7 +6,6 @@ import { nearest } from "./nearest.ts";
 /** A gateway does not route CONNECT and TRACE. */
 const routable = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
 
-/** `any`: `*` for routes. */
 export function methodFaults(node: Located | undefined, any: readonly string[] = []): Fault[] {
   if (node?.kind !== "list") return [];
   const allowed = new Set([...routable, ...any]);

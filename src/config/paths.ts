@@ -1,6 +1,5 @@
 import type { Condition, RouteConfig } from "./config.ts";
 
-/** Undefined if the path is valid. */
 export function pathProblem(path: string): string | undefined {
   if (!path.startsWith("/")) return 'it does not start with "/"';
   if (/[?#]/.test(path)) return "it contains a query or a fragment";
@@ -34,7 +33,6 @@ function segmentProblem(segment: string, names: string[]): string | undefined {
 
 interface Pattern {
   readonly segments: readonly string[];
-  /** Ends in `*`. */
   readonly open: boolean;
 }
 

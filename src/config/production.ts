@@ -111,7 +111,6 @@ function isPlainPostgres({ hostname, searchParams }: URL): boolean {
   return !isTls && host !== "" && !host.startsWith("/") && !isLoopback(host);
 }
 
-/** `what`: the owner of the URLs. */
 export function plaintextProblems(
   what: string,
   pointer: string,
@@ -121,7 +120,7 @@ export function plaintextProblems(
     const url = URL.parse(text);
     if (url === null || !["http:", "ws:"].includes(url.protocol)) return [];
     if (isLoopback(url.hostname)) return [];
-    // Without the rest of the URL, which may contain a key.
+    // The rest of the URL may contain a key.
     const message = `${what} is reached without TLS: ${url.protocol}//${url.host}`;
     return [{ code: "SLUICE_STRICT_PLAINTEXT" as const, pointer, message }];
   });

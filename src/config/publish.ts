@@ -133,7 +133,6 @@ function writableFormat({ type, format }: JsonSchema): Readonly<Record<string, u
   };
 }
 
-/** Returns whether the schema requires a scalar and does not accept the string `${NAME}`. */
 function refusesPlaceholders(schema: Readonly<Record<string, unknown>>): boolean {
   const types = [schema["type"]].flat();
   const isText = types.includes("string");

@@ -1,4 +1,3 @@
-/** Reads pipeline.yaml: from text to a located tree, a validated shape and a `Config`. Collects all faults. */
 import { readFile } from "node:fs/promises";
 import type { Config } from "./config.ts";
 import type { Environment } from "./environment.ts";

@@ -1,4 +1,3 @@
-/** The schemas of the members that every step may have in addition to its options. */
 import type { JsonSchema } from "../plugin.ts";
 import { defaultTimeoutMs } from "./config.ts";
 

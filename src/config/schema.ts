@@ -1,7 +1,4 @@
-/**
- * The shape of pipeline.yaml with all defaults. `read.ts` validates with it, and pipeline.schema.json is generated from
- * it.
- */
+/** The shape of pipeline.yaml, with all defaults. pipeline.schema.json is generated from it. */
 import { bodyAccesses, deploymentParts } from "../contract/permissions.ts";
 import type { JsonSchema } from "../plugin.ts";
 import { withSections, type SectionOwner } from "./sections.ts";
@@ -205,7 +202,7 @@ const log = closed(
   { default: {} },
 );
 
-/** They accept anything when the file is read (expand.ts checks entries) and list all plugins when published. */
+/** These accept anything when the file is read (expand.ts checks entries) and list all plugins when published. */
 export interface EntrySchemas {
   readonly step: JsonSchema;
   readonly surface: JsonSchema;

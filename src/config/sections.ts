@@ -6,7 +6,6 @@ type Members = Readonly<Record<string, JsonSchema>>;
 /** The parts of a service that decide what pipeline.yaml may contain. */
 export type SectionOwner = Pick<Service<never>, "name" | "sections" | "extends" | "checkSections">;
 
-/** The sections whose values are the options of this service. */
 export function sectionsOf({ sections = {}, extends: extended = {} }: SectionOwner): string[] {
   return [...Object.keys(sections), ...Object.keys(extended)];
 }

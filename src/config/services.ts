@@ -78,7 +78,7 @@ export function startOrder(services: readonly PluginUse[], plugins: Plugins): Pl
   return [...ordered];
 }
 
-/** The services that use `name`, directly or through others. `services`: in start order. */
+/** Returns the services that use `name`, directly or through others. `services`: in start order. */
 export function dependents(
   name: string,
   services: readonly PluginUse[],
@@ -92,7 +92,6 @@ export function dependents(
   return found;
 }
 
-/** `uses`: every use of a plugin, including services. */
 export function serviceFaults(
   uses: readonly PluginUse[],
   services: readonly PluginUse[],

@@ -276,12 +276,13 @@ function shapeRoute(
   };
 }
 
-/** npm deletes and replaces files there. Follows links. `folder`: an absolute path, which does not have to exist. */
+/**
+ * npm deletes and replaces files there. `folder`: an absolute path, which does not have to exist and may contain links.
+ */
 function isInNodeModules(folder: string): boolean {
   return [folder, realPath(folder)].some((path) => path.split(sep).includes("node_modules"));
 }
 
-/** Resolves links in the part of the path that exists. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);

@@ -11,7 +11,6 @@ export function startablePart(config: Config, isStartable: (use: PluginUse) => b
   const startableRoute = (route: RouteConfig): RouteConfig => ({
     ...route,
     run: route.run.filter(isStartable),
-    // No plugin is looked up for the empty name.
     to: isStartable(route.to) ? route.to : { ...route.to, name: "" },
   });
   return {

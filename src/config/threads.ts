@@ -28,7 +28,6 @@ export function threadFaults(config: Config): Fault[] {
   return problems;
 }
 
-/** Faults of plugins whose state must be one for the whole process. */
 export function oneThreadFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
   if (config.server.threads === 1) return [];
   return [...plugins.values()].flatMap(({ name, needsOneThread = false }) => {

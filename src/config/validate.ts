@@ -1,7 +1,6 @@
 /**
  * Validates a located tree and describes faults for a reader of the file. Repairs what it can, so that one mistake is
- * one fault: values from the environment are converted to the required type, and a misspelled key is read as the key
- * that was probably meant.
+ * one fault: it converts values from the environment, and reads a misspelled key as the one that was probably meant.
  */
 import { isContainer, isObject } from "../base/is-object.ts";
 import type { CompilerOptions, SchemaError, Validator } from "../contract/validator.ts";
@@ -27,7 +26,6 @@ const options: CompilerOptions = {
   formatTests: Object.fromEntries(
     Object.entries(formats).map(([name, { test }]) => [name, test] as const),
   ),
-  // The remedies for values that an earlier release accepted, by value.
   keywords: ["removed"],
   useDefaults: true,
   strict: true,
@@ -163,7 +161,6 @@ function unknownKey(node: Located, error: SchemaError, label: string, meant: str
   return { ...describeError(node, error, label, node.at), didYouMean: meant };
 }
 
-/** Later checks can continue with the valid parts and the defaults. */
 function prune(validator: Validator, value: unknown, errors: readonly SchemaError[]): unknown {
   if (errors.some((error) => error.instancePath === "" && error.keyword === "type")) return {};
   for (const error of errors) pruneOne(value, error);

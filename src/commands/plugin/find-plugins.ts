@@ -8,19 +8,19 @@ import type { Plugin } from "../../plugin.ts";
 import type { StepExample } from "../../testing/test-plugin.ts";
 
 export interface FoundPlugin {
-  /** `.` or `./tenant`. */
+  /** Name of the export: `.` or `./tenant`. */
   readonly entry: string;
-  /** Relative to the folder: `./index.ts`. */
+  /** Path relative to the folder: `./index.ts`. */
   readonly file: string;
   readonly plugin: Plugin;
   /** Default export of `<module>.example.ts`, which contains what the plugin needs around it. */
   readonly example: StepExample;
 }
 
-/** A package cannot be used. The message contains the reason and, if there is one, the remedy. */
+/** The message contains the reason why a package cannot be used and, if there is one, the remedy. */
 export class PackageError extends Error {}
 
-/** By the name of the export. Throws PackageError if there is no package.json with `name`, `version` and `exports`. */
+/** Returns modules by the name of their export. Throws PackageError without `name`, `version` or `exports`. */
 function exportedModules(folder: string): Readonly<Record<string, string>> {
   const path = join(folder, "package.json");
   if (!existsSync(path)) {

@@ -8,7 +8,7 @@ import { PackageError } from "./find-plugins.ts";
 import type { SuiteMessage } from "./suite-process.ts";
 
 export interface Judged extends Pick<Plugin, "name" | "kind"> {
-  /** Relative to the folder: `./index.ts`. */
+  /** Path relative to the folder: `./index.ts`. */
   readonly file: string;
   readonly findings: Finding[];
 }
@@ -17,7 +17,7 @@ interface JudgeOptions {
   /** Ends the process of the suite when it aborts. */
   readonly signal: AbortSignal;
   readonly only?: readonly string[] | undefined;
-  /** In milliseconds. A rule that takes longer ends the process. Default: `maxRuleMs`. */
+  /** Milliseconds after which a rule's process is killed. Default: `maxRuleMs`. */
   readonly ruleMs?: number;
   /** Called with a plugin before its rules, and after each of its rules with the finding. */
   readonly onProgress?: (judged: Judged, finding?: Finding) => void;

@@ -41,13 +41,13 @@ export function remainingStep(text: string, plugin: WithOptions): string | undef
   return missing.length === 0 ? place : `${place}. Write its options under its name${required}`;
 }
 
-/** Outside of `plugins:`. Undefined for a name alone. */
+/** Returns the options outside of `plugins:`. An item is undefined where the plugin has no options. */
 function placesOf(text: string, plugin: string): unknown[] {
   const { plugins: _, ...others } = Object(valueAt(text, [])) as Record<string, unknown>;
   return placesIn(others, plugin);
 }
 
-/** The options at each place where the value has the name of the plugin: as an item, a value or a key. */
+/** The name of the plugin may be an item, a value or a key. */
 export function placesIn(value: unknown, plugin: string): unknown[] {
   if (Array.isArray(value)) return value.flatMap((item) => placesIn(item, plugin));
   if (!isObject(value)) return value === plugin ? [undefined] : [];

@@ -12,12 +12,11 @@ import type { Subcommand } from "../subcommand.ts";
 
 const kinds = ["step", "surface", "tools", "service"] as const;
 
-/** With a space before each option. */
 function addOptions({ name, kind }: Pick<Plugin, "name" | "kind">): string {
   return { step: " --list LIST", surface: ` --path /${name}`, tools: "", service: "" }[kind];
 }
 
-/** For the README: how `sluice plugin add` changes pipeline.yaml with these options. */
+/** Sentences of the README about `sluice plugin add`. */
 const places = {
   step: "This adds the step to the end of a list of pipeline.yaml. `LIST` is the name of the list, such as `edge`.",
   surface: "This adds a route with the path to pipeline.yaml.",
