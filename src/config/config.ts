@@ -111,7 +111,7 @@ export interface Config {
   /** Seals sessions and confirmation tokens. If undefined, a secret is generated and kept in the data folder. */
   readonly secret: string | undefined;
   readonly tools: readonly PluginUse[];
-  /** Only the sections that services which ship with Sluice own or extend, with their defaults. */
+  /** Sections that services which ship with Sluice own or extend, with their defaults. */
   readonly sections: Readonly<Record<string, unknown>>;
   /** Includes keys whose values have faults. */
   readonly keysOf: (pointer: string) => string[];

@@ -1,9 +1,6 @@
-/** Memory that a plugin holds for a client. */
-
 /** Use of the memory: a request until its backend answers, a result that is being built, or values of a subscription. */
 export type MemoryUse = "request" | "result" | "subscription";
 
-/** Memory that counts for one caller until it is disposed of. */
 export interface MemoryHold extends Disposable {
   readonly bytes: number;
   /**
@@ -14,9 +11,8 @@ export interface MemoryHold extends Disposable {
 }
 
 /**
- * Counts the memory that clients make plugins hold. It counts against the same bound as bodies that arrive and answers
- * that wait for their reader (`server.unfinishedBodyBytes`). Count what can become large or stays for long; what a call
- * returns at once needs no count.
+ * Counts the memory that clients make plugins hold, within the same bound as bodies that arrive and answers that wait
+ * for their reader (`server.unfinishedBodyBytes`). Count what can become large or stays for long.
  */
 export interface Memory {
   /**

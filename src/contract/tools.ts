@@ -1,4 +1,3 @@
-/** Plugins of kind `tools`. */
 import type { Host } from "./host.ts";
 import type { Manifest } from "./manifest.ts";
 import type { Awaitable } from "./phase.ts";

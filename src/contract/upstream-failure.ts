@@ -1,5 +1,3 @@
-/** The failure of a request to a backend: the one value that the log, the metrics and all other observers get. */
-
 /**
  * How a request to a backend failed.
  *
