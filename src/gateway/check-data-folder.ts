@@ -1,4 +1,3 @@
-/** Checks the databases of the data folder for damage at the start, before anything opens them. */
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
