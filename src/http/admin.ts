@@ -22,11 +22,9 @@ export interface AdminOptions {
   /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustProxy: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
-  /** Returns the answer of /pipelines, which is sent as JSON. */
   readonly pipelines: () => unknown;
   /** Finds the exchanges with a request id, on all gateways that use the same database. Never rejects. */
   readonly explain: (requestId: string) => Promise<FoundExchanges>;
-  /** Returns the answer of /readyz, whose status is 503 while the gateway is not ready. */
   readonly ready: () => Readiness;
   /** Returns the running service with this name. It answers the requests below `/<name>` if it has `admin`. */
   readonly service: (name: string) => Pick<ServiceHooks<unknown>, "admin"> | undefined;
@@ -35,11 +33,9 @@ export interface AdminOptions {
 
 export interface Admin {
   readonly url: string;
-  /** Ends running requests and idle connections, and closes the port. */
   close(): Promise<void>;
 }
 
-/** Maximum number of connections that wait to be accepted. */
 const backlog = 511;
 /** Scrapers often ask once per minute, and keep their connection until then. */
 const keepAliveMs = 72_000;
@@ -72,7 +68,6 @@ interface AnswerDeps extends AdminOptions {
   readonly addressOf: ReturnType<typeof addressReader>;
 }
 
-/** The answers by path, to GET and HEAD. */
 function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
   const { metrics, pipelines, explain, ready } = sources;
   const guardedPath = (run: AdminHandler["run"]): AdminHandler => ({ isGuarded: true, run });
@@ -157,10 +152,7 @@ function passToService(
   runGuarded(() => hooks.admin?.(request, response, addressOf(request)), failed);
 }
 
-/**
- * Prevents DNS rebinding, so that no web page reads routes and load through a host name that it controls.
- * Returns true if the request has been refused.
- */
+/** Prevents DNS rebinding, so that no web page reads routes and load through a host name that it controls. */
 function refuseForeignHost(
   request: IncomingMessage,
   response: ServerResponse,
@@ -185,10 +177,7 @@ function urlOf(http: Server): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/**
- * Returns why the Host header does not name this listener. Undefined if it does: an IP address, localhost, or one of
- * `names`. This prevents DNS rebinding, in which another name resolves to this address.
- */
+/** Undefined if the Host header names this listener: an IP address, localhost, or one of `names`. */
 function hostProblem(
   { headers }: Pick<IncomingMessage, "headers">,
   names: readonly string[],
@@ -206,7 +195,6 @@ function hostName(header: string): string | undefined {
   return (match?.[1] ?? match?.[2])?.toLowerCase();
 }
 
-/** The server sends no body if the request is HEAD. */
 function sendText(
   response: ServerResponse,
   status: number,

@@ -1,4 +1,3 @@
-/** Metrics of the backends that the services report: pools, plain upstreams and networks. */
 import type { ComputedValue, RenderedMetrics } from "../base/metrics.ts";
 import type { BackendStatus } from "../plugin.ts";
 import { serversOf } from "./backend-servers.ts";

@@ -1,7 +1,4 @@
-/**
- * Dispatches requests of the listener: finds the route in the current generation and runs it. Health checks and
- * messages with ambiguous framing are answered here without a route.
- */
+/** Health checks and messages with ambiguous framing are answered here, without a route. */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -27,7 +24,6 @@ export interface DispatchOptions {
   readonly readiness: () => Readiness;
 }
 
-/** Holds the current generation and the state of the drain. */
 export class Dispatcher {
   running = 0;
   draining = false;
@@ -167,7 +163,6 @@ export class Dispatcher {
   }
 }
 
-/** The target of a request in origin form, with its path and query. */
 interface Place {
   readonly target: string;
   readonly path: string;
@@ -191,7 +186,6 @@ function originForm(target: string): string {
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
-/** Refuses a message with ambiguous framing. No step runs, and nothing after it on its connection is read. */
 function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: FramingFault): void {
   const headers = ["connection", "close"];
   sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));

@@ -1,6 +1,4 @@
 /**
- * The public listener: receives requests, finds their route in the current generation and runs them.
- *
  * Routes run directly on node:http, because Fastify's own routing costs about 4.6 µs per request. If pipeline.yaml
  * contains Fastify plugins, the same handler runs after their hooks (`fastify.ts`).
  */
@@ -51,7 +49,6 @@ export interface Listener {
   close(ms: number): Promise<void>;
 }
 
-/** Maximum number of connections that wait to be accepted. */
 const backlog = 4096;
 
 /** Rejects with a `ListenError` if the system refuses the port. */
@@ -235,9 +232,7 @@ interface ListenerDeps extends Pick<ListenerOptions, "clock" | "log" | "closer">
   readonly http: Server;
   readonly wrapped: WrappedServer;
   readonly dispatch: Dispatcher;
-  /** Asks clients to leave: connections close after their answers. */
   readonly goAway: () => void;
-  /** Closes every connection, including those in use. */
   readonly cutAll: () => void;
   readonly closeIdle: () => void;
   readonly timers: readonly Disposable[];
@@ -287,10 +282,7 @@ async function closeListener(deps: ListenerDeps, ms: number): Promise<void> {
 /** Minimum time for surfaces to finish after their connections were closed, so that their exchanges settle. */
 const minSurfaceMs = 3_000;
 
-/**
- * Waits for at most `ms` until no exchange is running. The connections are closed, but surfaces may still be finishing,
- * such as a tool call whose client has left.
- */
+/** The connections are closed, but surfaces may still be finishing, such as a tool call whose client has left. */
 async function waitForSurfaces(
   { dispatch, clock, log, closer }: ListenerDeps,
   ms: number,

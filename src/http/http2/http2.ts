@@ -45,7 +45,6 @@ const limits = {
 };
 
 export interface Http2 extends Disposable {
-  /** Asks clients to open new connections for further requests. */
   goAway(): void;
   closeIdle(): void;
   closeAll(): void;
@@ -158,7 +157,6 @@ interface Arrived {
   readonly rawHeaders: readonly string[];
 }
 
-/** `from`: counts the bytes of the body. */
 function serve(
   dispatch: Dispatcher,
   { stream, given, flags, rawHeaders }: Arrived,
@@ -181,7 +179,6 @@ function serve(
   dispatch.serve(req, res, hasBody ? new Http2Body(stream, req.headers, count) : noBody);
 }
 
-/** Returns the reason why a request must not be served, or undefined. */
 function headFault(req: Http2Request): FramingFault | undefined {
   if (req.method === "CONNECT") return noTunnels;
   // A client learns the maximum from the settings, but its first requests may be older than these.

@@ -1,5 +1,3 @@
-/** Chooses one of several backends for a request. */
-
 export interface Backend {
   /** An ejected backend is used only if there is no other. */
   readonly isEjected: boolean;
@@ -29,10 +27,7 @@ export function randomSampler(random: () => number = Math.random): CandidateSamp
 
 const none: readonly Backend[] = [];
 
-/**
- * Returns the less busy of two drawn backends, or the first of them if both are equally busy. `undefined` if all
- * backends are among `tried`.
- */
+/** Returns the less busy of two drawn backends, or the first. `undefined` if all backends are among `tried`. */
 export function chooseBackend<T extends Backend>(
   backends: readonly T[],
   sampler: CandidateSampler,

@@ -1,4 +1,3 @@
-/** An exchange that waits until its client has a connection for it. */
 import { runGuarded } from "../../../base/guard.ts";
 import type { WaitLimit, WaitingAs } from "../../../base/wait-limit.ts";
 import type { UpstreamFailure } from "../../../contract/upstream-failure.ts";
