@@ -1,4 +1,3 @@
-/** Closes parts of the gateway, and limits the wait for each of them. */
 import type { Clock, Log } from "../../plugin.ts";
 
 /** Longer than the slowest part that ships with Sluice: `trace` waits 3 s for its collector. */
@@ -42,7 +41,6 @@ export class ClosingStack extends AsyncDisposableStack {
     this.closer = closer;
   }
 
-  /** Closes `part` with the rest. */
   add(part: string, end: () => unknown): void {
     this.defer(() => this.closer.close(part, end));
   }

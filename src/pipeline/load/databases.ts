@@ -1,4 +1,3 @@
-/** Collects the tables of the core and the modules, and the databases that they keep in the data folder. */
 import { claimTables } from "../../store/claims.ts";
 import { storageTables } from "../../store/plugin-storage.ts";
 import { stateFile } from "../../store/sql/state-file.ts";

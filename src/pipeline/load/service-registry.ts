@@ -1,4 +1,3 @@
-/** The services of one generation, and the `host` objects through which plugins reach them. */
 import { randomUUID } from "node:crypto";
 import type { Config } from "../../config/config.ts";
 import type { DocumentedRoute, Host, ServiceHooks, StartedTools } from "../../plugin.ts";
@@ -65,7 +64,6 @@ export class ServiceRegistry {
       .join(" ");
   }
 
-  /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
   hostFor(plugin: HostUser, mode: Host["mode"], counts: PluginCounts): PluginHost {
     return createHost(
       plugin,

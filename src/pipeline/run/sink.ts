@@ -14,7 +14,6 @@ import { LiveResponseHead } from "./response-head.ts";
 import type { FailedOutcome } from "./states.ts";
 import { countFailure } from "./step-failures.ts";
 
-/** Sends the head through the hooks and returns the sink of the surface. */
 export async function openSink(
   x: LiveExchange,
   status: number,
@@ -90,7 +89,6 @@ class ResponseSink implements Sink {
     return text === "" || this.#send(text, length);
   }
 
-  /** Returns false if the surface should stop until there is room. */
   #send(chunk: Uint8Array | string, length: number): boolean {
     const x = this.#x;
     const hasRoom = x.arrival.res.writeChunk(chunk, length);
