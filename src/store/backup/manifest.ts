@@ -11,7 +11,6 @@ const format = 1;
 
 export interface BackedUpFile {
   readonly bytes: number;
-  /** In hexadecimal. */
   readonly sha256: string;
   /** Only for databases. */
   readonly schemaVersion?: number;
@@ -19,7 +18,6 @@ export interface BackedUpFile {
 
 export interface Manifest {
   readonly format: typeof format;
-  /** Release of Sluice that wrote the backup. */
   readonly version: string;
   /** The moment that the backup shows, in RFC 3339. */
   readonly takenAt: string;

@@ -1,4 +1,3 @@
-/** The gateway's side of the thread of `state.db`. */
 import { Worker } from "node:worker_threads";
 import { threadModule } from "../../base/package-files.ts";
 import { explain, StoreError } from "../store-error.ts";
@@ -20,7 +19,6 @@ export async function openStateThread(state: StateFile): Promise<StateThread> {
   const waiting: PromiseWithResolvers<readonly Outcome[]>[] = [];
   const worker = new Worker(new URL(threadUrl), { workerData: state });
   const exited = Promise.withResolvers<void>();
-  /** The reason why the thread has ended. Undefined while it runs. */
   let lost: StoreError | undefined;
   let cause: unknown = new Error("its thread has ended");
   worker.on("message", (result: BatchResult) => {

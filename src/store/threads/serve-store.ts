@@ -12,7 +12,6 @@ import {
   type Statement,
 } from "./store-calls.ts";
 
-/** A transaction whose statements come from another thread. */
 interface Transaction {
   readonly thread: number;
   readonly begun: Promise<RunSql>;

@@ -1,4 +1,3 @@
-/** Rules about the manifest: its members, the schema of the options, and the OpenAPI operation. */
 import { createAjv } from "../../base/ajv.ts";
 import { checkJsonSchema, draft2020, draft7 } from "../../base/json-schema.ts";
 import { gatewayErrors } from "../../base/errors.ts";
@@ -11,7 +10,6 @@ import { messageOf } from "../../base/message-of.ts";
 import { pipelineOf } from "../test-plugin.ts";
 import { allKinds, openFor, type Rule, type Subject } from "./subject.ts";
 
-/** Throws an Error if the schema is not valid. */
 function compile(schema: JsonSchema): (value: unknown) => boolean {
   checkJsonSchema(schema, [draft2020, draft7]);
   const validate = createAjv({ strict: false, validateFormats: false }).compile(schema);
@@ -69,7 +67,6 @@ function isRefused(error: unknown): boolean {
   return error instanceof StartError && error.faults.every(({ code }) => !broken.includes(code));
 }
 
-/** Adds what is missing in the schema of an object, and in the schemas below it. */
 function describeProblems(schema: JsonSchema, at: string, problems: string[]): void {
   const { properties } = schema;
   if (isObject(properties)) {
