@@ -71,8 +71,8 @@ export function callFailure(code: string): CallFailure {
 }
 
 /**
- * Tells the statuses apart that share GATEWAY_INVALID_PARAMS (decisions.md section 4). A reason never changes its
- * meaning.
+ * Values of `details.reason`, which distinguish the statuses that share GATEWAY_INVALID_PARAMS (decisions.md section
+ * 4). A reason never changes its meaning.
  */
 export const statusReasons: Readonly<Partial<Record<number, string>>> = {
   405: "method_not_allowed",

@@ -6,7 +6,7 @@
 import { isEmpty, stringEnd } from "./json-text.ts";
 
 export const maxJsonParts = 65_536;
-/** The default recursion limit of serde_json, too. */
+/** Maximum nesting, which is also the default recursion limit of serde_json. */
 export const maxJsonDepth = 128;
 
 export type JsonExcess = "parts" | "depth";

@@ -1,5 +1,5 @@
 /**
- * Whether the database can be used and keeps what it commits, whether the gateways that use it have the same settings,
+ * Checks whether the database can be used and keeps what it commits, whether the gateways on it have the same settings,
  * and whether Redis answers.
  */
 import { systemClock } from "../base/clock.ts";

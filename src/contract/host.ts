@@ -14,14 +14,18 @@ import type { UpstreamClient, UpstreamClientOptions } from "./upstream.ts";
 export type Environment = "dev" | "stage" | "prod";
 
 /**
- * One instance of a plugin exists per distinct set of options, and it may serve many routes.
+ * The object that a plugin instance gets together with its options. There is one instance per distinct set of options,
+ * and it may serve many routes.
  *
  * `store`, `seal`, `claims`, `use`, `variable` and `upstream` give what the manifest permits, and throw an Error for
  * everything else. The other members need no permission, because they reach only the plugin's own data and work.
  */
 export interface Host {
   readonly environment: Environment;
-  /** `shadow`: refusals of this instance are counted and logged but not sent. Its slots must not refuse, either. */
+  /**
+   * `shadow`: refusals of this instance are counted and logged but not sent. Values that it puts into slots must not
+   * refuse, either.
+   */
   readonly mode: "enforce" | "shadow";
   /**
    * True in strict mode (tests and `sluice dev`). Services then return promises wherever their types allow it, so that a

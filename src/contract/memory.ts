@@ -11,8 +11,9 @@ export interface MemoryHold extends Disposable {
 }
 
 /**
- * Counts the memory that clients make plugins hold, within the same bound as bodies that arrive and answers that wait
- * for their reader (`server.unfinishedBodyBytes`). Count what can become large or stays for long.
+ * Counts the memory that clients make plugins hold. It counts against the same bound as bodies that arrive and answers
+ * that wait for their reader (`server.unfinishedBodyBytes`). Count what can become large or stays for long; what a call
+ * returns at once needs no count.
  */
 export interface Memory {
   /**

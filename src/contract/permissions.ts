@@ -12,7 +12,7 @@ export type BodyAccess = "none" | "read" | "write";
 
 /**
  * Members of `host` that all plugins share. `store`: the data folder and the shared databases. `seal`: tokens and keys
- * derived from the deployment's secret. `claims`: ids that work once; a plugin can use up those of others.
+ * derived from the deployment's secret. `claims`: ids that work once; a plugin can use up and end those of others.
  */
 export type DeploymentPart = "store" | "seal" | "claims";
 

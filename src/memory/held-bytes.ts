@@ -72,9 +72,9 @@ export class HeldBytes {
   }
 
   /**
-   * Starts to count a part, with 0 bytes. `onRefused`: called when the part is refused in favour of another caller; it
-   * is disposed of by then, and its bytes must be released. A part without it is never chosen, nor while `mayRefuse` is
-   * false.
+   * Starts to count a part, with 0 bytes. `onRefused`: called when the part is refused in favour of another caller. It
+   * has been disposed of then, and its bytes must be released. A part without it is never chosen. `mayRefuse`: whether
+   * the part can be chosen now.
    */
   hold(
     name: string,

@@ -160,7 +160,9 @@ export const noFields: readonly string[] = [];
 /** Fields that belong to a connection. Only the client that sends a request may set them. */
 const connectionFields = new Set([...hopByHop, ...requestOnly]);
 
-/** Adds a field, with its name in lower case. Throws an Error if it is invalid or belongs to the connection. */
+/**
+ * Adds or replaces a field, with its name in lower case. Throws an Error if it is invalid or belongs to the connection.
+ */
 export function withUpstreamField(
   fields: readonly string[],
   name: string,

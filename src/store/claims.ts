@@ -1,5 +1,5 @@
 /**
- * `host.claims`: ids that work once, such as those of confirmation tokens, and ids that ended early, as of sessions.
+ * `host.claims`: ids that work once, such as those of confirmation tokens, and ids that ended early, such as sessions.
  */
 import type { Clock } from "../contract/clock.ts";
 import type { Log } from "../contract/log.ts";

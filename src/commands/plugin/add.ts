@@ -18,7 +18,7 @@ import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
 import { withPackage } from "./test.ts";
 import { messageOf } from "../../base/message-of.ts";
 
-/** `source`: its module, as pipeline.yaml names it. */
+/** `source`: the module, as pipeline.yaml names it. */
 interface Added {
   readonly source: string;
   readonly plugin: Plugin;

@@ -37,6 +37,7 @@ export interface SentLine {
   readonly text: string;
 }
 
+/** Names of calls to a thread. */
 export const prepareCall = "gateway: prepare a generation";
 export const closeCall = "gateway: close the listener";
 export const metricsCall = "gateway: metrics";
@@ -44,10 +45,11 @@ export const metricsCall = "gateway: metrics";
 export const failingCall = "gateway: failing backends";
 /** Name of a call to the main thread: returns true if the thread may listen, false if it must end. */
 export const listenCall = "gateway: may the thread listen";
-/** Number of the generation that the thread has prepared and now serves. */
+/** Names of messages to a thread. The first has the number of the generation that the thread now serves. */
 export const commitTopic = "gateway: serve the generation";
 export const dropTopic = "gateway: drop the generation";
 export const drainTopic = "gateway: the drain begins";
+/** Names of messages to the main thread. */
 export const startedTopic = "gateway: started";
 export const failingTopic = "gateway: the thread drains after a fatal error";
 /** Number of a generation that has stopped in a thread. */

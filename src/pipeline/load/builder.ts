@@ -69,7 +69,7 @@ export class Builder {
   }
 
   /**
-   * First the services that do not depend on tools, then the tools, then the other services, each one after the
+   * Starts the services that do not depend on tools, then the tools, then the other services, each one after the
    * services that it uses. Services start at the same time, because some wait for a thread or a disk.
    */
   async startServices(): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * Reloads the code of local plugins: modules outside node_modules, and the modules that they import.
+ * Reloads the code of local plugins, which pipeline.yaml names by a path, and of the modules that they import.
  *
  * Node keeps every loaded module under its URL. To run the code on disk after a reload, a module that has changed and
  * all modules that import it are imported under a URL with a new query. Modules that have not changed keep their URL

@@ -10,7 +10,7 @@ import type { StepMetrics } from "./stats.ts";
 const buckets = 33;
 
 const timedEvery = 8;
-/** At most 100 exchanges per second are timed for being this many milliseconds apart, about 1 µs each. */
+/** An exchange is timed if the last timed one is this much older: at most 100 per second, about 1 µs each. */
 const apartMs = 10;
 
 class StepStats {

@@ -10,7 +10,7 @@ export interface HookPhase<Arg> {
   readonly name: HookName;
   /** True if a reply of a hook counts. In other phases it is ignored. */
   readonly mayReply: boolean;
-  /** Only entered steps take part in other phases. Hooks of this phase have no argument of their own. */
+  /** Steps are entered in this phase, whose hooks have no argument. In other phases only entered steps take part. */
   readonly enters: boolean;
   /** True if the step that has failed takes part, too. */
   readonly includesFailed: boolean;

@@ -112,7 +112,7 @@ export function sendEarlyHints(
   }
 }
 
-/** In the form of `writeEarlyHints`, which needs a link; undefined without one (RFC 8297). */
+/** Returns hints in the form of `writeEarlyHints`, which needs a link. Undefined without one (RFC 8297). */
 function earlyHints(headers: readonly string[]): Record<string, string | string[]> | undefined {
   const hints: Record<string, string | string[]> = {};
   const links: string[] = [];

@@ -3,7 +3,9 @@ import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { StepTimeout } from "./step-limit.ts";
 
-/** Undefined `step`: the surface. Returns false for a time-out, which was counted and logged when the limit expired. */
+/**
+ * `step`: undefined for the surface. Returns false for a time-out, which was counted and logged when the limit expired.
+ */
 export function countFailure(
   x: LiveExchange,
   step: PlacedStep | undefined,

@@ -5,9 +5,10 @@ import type { ResponseHead } from "./response-head.ts";
 
 /**
  * When a request is sent again, on a new connection, because the backend closed a kept connection (RFC 9110 section
- * 9.2.2). `ifUnanswered`: the answer had not begun. `ifUnwritten`: the kernel had not accepted the whole request.
- * `never`: the first attempt is made on a new connection, too. `failsIfStale`: not sent again, although the first
- * attempt may use a kept connection. Streamed bodies are not sent again, because parts of them are gone.
+ * 9.2.2). `ifUnanswered`: the answer had not begun. `ifUnwritten`: the kernel had not accepted the whole request, so
+ * the backend cannot have read it. `never`: the first attempt is made on a new connection, too. `failsIfStale`: not
+ * sent again, although the first attempt may use a kept connection. A request with a streamed body is not sent again,
+ * because parts of the body are gone.
  */
 export type RetryPolicy = "ifUnanswered" | "ifUnwritten" | "never" | "failsIfStale";
 

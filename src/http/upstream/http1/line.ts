@@ -28,9 +28,7 @@ export class LineSplitter {
   /** The start of a line whose end has not arrived yet. */
   readonly #carry = new BodyCollector();
 
-  /**
-   * Returns `UNFINISHED` if the end of the line has not arrived yet, `BAD` if it is a bare LF or the line is too long.
-   */
+  /** Returns the index after the line; `UNFINISHED` without its end; `BAD` for a bare LF or a line that is too long. */
   take(piece: Buffer, at: number, to: number): number {
     // Pieces often end where a line would start. Then nothing is kept.
     if (at === to) return UNFINISHED;
