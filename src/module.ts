@@ -14,7 +14,6 @@ import type { Tables } from "./store/sql/tables.ts";
 export interface Module {
   /** The services of the module. Each is started if a plugin in use needs it. */
   readonly services?: readonly Service<never>[];
-  /** Names of services that every gateway starts. */
   readonly alwaysOn?: readonly string[];
   /**
    * Maps a service of this module to a service of another module, with which it is started, or to `tools`, if it is
@@ -51,7 +50,6 @@ export interface Module {
   readonly ownFields?: readonly string[];
   /** The commands that the module adds to `sluice`, by name. A name may have an option: `verify --head`. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
-  /** The subcommands that the module adds to `sluice store`. */
   readonly store?: () => Promise<StoreSubcommands>;
   readonly init?: () => Promise<InitParts>;
   readonly demo?: () => Promise<Demo>;
@@ -85,7 +83,6 @@ export type FirstSteps = (
 >;
 
 export interface StartedGateway {
-  /** Undefined if the service does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
 }
 

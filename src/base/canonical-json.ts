@@ -43,7 +43,6 @@ function objectText(value: object, depth: number): string | undefined {
   return `{${parts.join(",")}}`;
 }
 
-/** Returns one text for equal values: canonical JSON, or what JSON.stringify writes for a value that has none. */
 export function stableJson(value: unknown): string {
   return canonicalJson(value) ?? JSON.stringify(value);
 }

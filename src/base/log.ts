@@ -1,4 +1,3 @@
-/** The gateway's log: JSON lines from pino, from which secrets are removed. */
 import { pino } from "pino";
 import type { Log, LogLine } from "../contract/log.ts";
 import { redact } from "./redact.ts";

@@ -13,7 +13,6 @@ export interface RenderedMetrics extends Metrics {
   computed(name: string, help: string, values: () => readonly ComputedValue[]): void;
   /** Returns all families, except the computed ones. */
   dump(): readonly FamilyDump[];
-  /** Adds the families of `others` to the own ones, whenever the metrics are read. */
   addUp(others: OtherMetrics): void;
   readonly contentType: string;
 }

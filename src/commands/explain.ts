@@ -39,7 +39,6 @@ one exchange in eight.
   },
 };
 
-/** Prints the reason if it returns undefined. */
 async function adminUrl(context: CommandContext, values: OptionValues): Promise<URL | undefined> {
   const given = optionText(values, "admin");
   if (given !== undefined) {

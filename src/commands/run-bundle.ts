@@ -78,6 +78,8 @@ function writeFirst(files: readonly string[], code: Buffer): void {
       writeFileSync(temporary, Buffer.concat([head, code]));
       renameSync(temporary, file);
       return;
-    } catch {}
+    } catch {
+      // The folder is missing or cannot be written.
+    }
   }
 }

@@ -6,7 +6,6 @@ export interface Subcommand {
   readonly options: readonly string[];
   /** Names of the required arguments, for messages. */
   readonly arguments: readonly string[];
-  /** Names of the arguments that may follow the required ones. */
   readonly optional?: readonly string[];
   run(context: CommandContext, values: OptionValues, ...args: string[]): Promise<0 | 1>;
 }

@@ -80,7 +80,6 @@ function inThread(
   });
 }
 
-/** Resolves to undefined after `startWaitMs`. */
 async function withTimeLimit<T>(work: Promise<T>, clock: Clock): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>();
   using _timer = clock.after(startWaitMs, () => resolve(undefined));

@@ -51,7 +51,6 @@ export interface Gateway {
   readonly adminUrl: string;
   readonly reloader: Reloader;
   readonly listener: Listener;
-  /** Returns a service of the current generation, for commands and tests. Undefined if it does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /**
    * Drains (decisions.md section 12). Further calls return the same promise. Resolves when every exchange has settled

@@ -88,7 +88,6 @@ export class FileReloader implements Reloader {
     this.#codeWatcher?.[Symbol.dispose]();
   }
 
-  /** Watches the files of the plugins, which may change with each load. */
   #watchCode(): void {
     const { watch: watches = true, strict = false } = this.#options;
     this.#codeWatcher?.[Symbol.dispose]();

@@ -15,11 +15,9 @@ import { refuse, type GatewayCode } from "../base/errors.ts";
 
 export interface AdminOptions {
   readonly host: string;
-  /** 0 selects a free port. */
   readonly port: number;
   /** Host names that /metrics, /pipelines and /explain accept, in addition to IP addresses and localhost. */
   readonly hosts: readonly string[];
-  /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustProxy: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
   readonly pipelines: () => unknown;
@@ -126,7 +124,6 @@ function answer(
   return handler.run(request, response);
 }
 
-/** Returns undefined if the percent-encoding is not valid. */
 function decodedPath(url: string): string | undefined {
   try {
     return decodeURIComponent(url.split("?", 1)[0] ?? "");
@@ -189,7 +186,6 @@ function hostProblem(
   return `the host name "${host}" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address`;
 }
 
-/** Returns the host in lower case without port and brackets. Undefined if there is none. */
 function hostName(header: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header);
   return (match?.[1] ?? match?.[2])?.toLowerCase();

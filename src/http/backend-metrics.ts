@@ -3,7 +3,6 @@ import type { BackendStatus } from "../plugin.ts";
 import { serversOf } from "./backend-servers.ts";
 import { configuredBackends } from "./readiness.ts";
 
-/** `backends`: returns the backends of the generation that serves. */
 export function backendMetrics(
   metrics: Pick<RenderedMetrics, "computed">,
   backends: () => readonly BackendStatus[],

@@ -44,7 +44,6 @@ export function worstBackends(
   );
 }
 
-/** The number of servers that cannot be used. More than any number if the backend cannot. */
 function failures(backend: BackendStatus): number {
   return backend.ready === true ? failingServers(backend).length : Infinity;
 }

@@ -84,7 +84,6 @@ export class Dispatcher {
     }
   };
 
-  /** Returns true if this request is a WebSocket handshake for a route with WebSockets. */
   takesUpgrade(req: IncomingMessage): boolean {
     if (!asksForWebSocket(req) || framingFault(req) !== undefined) return false;
     const match = this.#generation.router.find("GET", locate(req).path);
@@ -191,7 +190,6 @@ function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: Framin
   sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
 }
 
-/** The answer to an `Expect` field other than `100-continue`. */
 export const unknownExpectation = refuse("GATEWAY_INVALID_PARAMS", {
   status: 417,
   message: "unknown expectation",

@@ -27,7 +27,6 @@ export interface ListenerOptions {
   readonly generation: Generation;
   readonly clock: Clock;
   readonly log: Log;
-  /** Limits how long the listener waits when it closes. */
   readonly closer: Closer;
   readonly metrics: Metrics;
   readonly held: HeldBytes;
@@ -171,7 +170,6 @@ function limitTogether(
   });
 }
 
-/** Returns what counts and logs a connection that was closed as soon as it was accepted. */
 function refusedConnections(
   connections: number,
   { clock, log, metrics }: Pick<ListenerOptions, "clock" | "log" | "metrics">,
@@ -225,7 +223,6 @@ function takeUpgrades(http: Server, dispatch: Dispatcher, log: Log): ReadonlySet
   return open;
 }
 
-/** Interval at which idle connections are closed during a drain. */
 const drainSweepMs = 50;
 
 interface ListenerDeps extends Pick<ListenerOptions, "clock" | "log" | "closer"> {

@@ -1,4 +1,3 @@
-/** Finds the client's address: that of the socket, or the one that trusted proxies report. */
 import { isIP } from "node:net";
 import { addressList } from "../base/address-list.ts";
 import type { RequestHead } from "../contract/heads.ts";

@@ -98,7 +98,6 @@ function compile(dropped: readonly string[], changes: FieldChanges): FieldRules 
   return { dropped: names, lengths, added: [...via, ...set.flat()] };
 }
 
-/** Returns the bit of a name's length. Names of 31 or more characters share one bit. */
 function lengthBit(length: number): number {
   return 1 << Math.min(length, 31);
 }
@@ -288,7 +287,6 @@ export function trailerFields(raw: readonly string[]): string[] | undefined {
   return fields;
 }
 
-/** Returns the fields that `Connection` declares to be hop-by-hop. Undefined if it names none, which is usual. */
 function connectionOptions(value: string | string[] | undefined): ReadonlySet<string> | undefined {
   if (value === undefined || value === "keep-alive" || value === "close") return undefined;
   return new Set(

@@ -56,7 +56,6 @@ export interface TestAnswer {
 
 export interface RunningRequest {
   readonly answer: Promise<TestAnswer>;
-  /** The client closes its connection. */
   leave(): void;
   readonly response: MemoryResponse;
 }

@@ -1,4 +1,3 @@
-/** Installs a package of plugins with npm, without running its code. */
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";

@@ -14,7 +14,6 @@ export interface Judged extends Pick<Plugin, "name" | "kind"> {
 }
 
 interface JudgeOptions {
-  /** Ends the process of the suite when it aborts. */
   readonly signal: AbortSignal;
   readonly only?: readonly string[] | undefined;
   /** Milliseconds after which a rule's process is killed. Default: `maxRuleMs`. */

@@ -47,7 +47,6 @@ const endLimitMs = 8_000;
 
 export interface PoolOptions extends SpawnOptions {
   readonly generation: Generation;
-  /** Services that run in no thread. */
   readonly without: readonly string[];
   readonly log: Log;
 }
@@ -132,7 +131,6 @@ export class ThreadPool implements Listener, OtherMetrics {
     return serving >= count ? true : `${serving} of ${count} threads serve`;
   }
 
-  /** Returns the metrics of all threads, as they were last read. */
   get families(): Iterable<readonly FamilyDump[]> {
     return [this.#past, ...Array.from(this.#threads.values(), ({ metrics }) => metrics)];
   }
@@ -151,6 +149,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     await Promise.allSettled(
       running.map(async (thread) => {
         const dump = await threads.call(metricsCall, undefined, thread.index, metricsLimitMs);
+// The thread answers with the result of `dump` of its metrics.
         thread.metrics = dump as readonly FamilyDump[];
         const failing = await threads.call(failingCall, undefined, thread.index, metricsLimitMs);
         // The thread answers with JSON of statuses that have been checked.
@@ -333,7 +332,6 @@ export class ThreadPool implements Listener, OtherMetrics {
     this.#replace(thread);
   }
 
-  /** Starts another thread, at once if the previous one has served for a while. */
   #replace({ startedAt }: Pick<Thread, "startedAt">): void {
     const { clock, log } = this.#options;
     if (this.#isClosing) return;

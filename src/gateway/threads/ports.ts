@@ -74,7 +74,6 @@ export class MainThreads extends Messages implements Threads {
     });
   }
 
-  /** Handles the messages that a thread sent before it ended. */
   receiveLast(index: number): void {
     const port = this.#ports.get(index);
     if (port === undefined) return;

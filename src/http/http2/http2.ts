@@ -23,7 +23,6 @@ import { framingFault, type FramingFault } from "../framing.ts";
 import { Http2Body, http2Request, type Http2Request } from "./request.ts";
 import { Http2Response } from "./response.ts";
 
-/** Maximum number of requests that run at the same time on one connection. */
 const maxStreams = 100;
 /** Bytes of all request bodies of one connection that may wait to be read. One body may have 64 KiB. */
 const connectionWindowBytes = 1024 * 1024;

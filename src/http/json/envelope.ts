@@ -1,4 +1,3 @@
-/** Reads JSON-RPC request objects: finds their members and the positions of the values. */
 import type { JsonRpcItem } from "../../contract/json.ts";
 import { openBrace, openBracket, quote, rangeIs, readMembers, type ReadMember } from "./scan.ts";
 

@@ -164,7 +164,6 @@ function skipWord(bytes: Buffer, i: number, end: number, word: string): number {
   return after <= end && rangeIs(bytes, i, after, word) ? after : malformed;
 }
 
-/** Returns true if the range contains exactly this ASCII word. */
 export function rangeIs(bytes: Buffer, start: number, end: number, word: string): boolean {
   if (end - start !== word.length) return false;
   for (let k = 0; k < word.length; k++) {
@@ -196,7 +195,6 @@ const skipStrictElement: ReadElement<number> = (bytes, i, end, depth) =>
 const skipTrustedElement: ReadElement<number> = (bytes, i, end, depth) =>
   skipValue(bytes, i, end, depth, "trusted");
 
-/** `depth`: number of arrays and objects around the array. */
 export function readElements<T>(
   bytes: Buffer,
   i: number,
@@ -223,7 +221,6 @@ function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust:
   return readMembers(bytes, i, end, depth, trust, undefined, undefined);
 }
 
-/** `depth`: number of arrays and objects around the object. */
 export function readMembers<T>(
   bytes: Buffer,
   i: number,

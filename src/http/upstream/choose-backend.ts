@@ -11,7 +11,6 @@ export interface CandidateSampler {
   secondOffset(count: number): number;
 }
 
-/** Draws backends in turn. `start`: index of the one that is drawn first. */
 export function roundRobin(start = 0): CandidateSampler {
   let turn = start;
   return { firstIndex: (count) => turn++ % count, secondOffset: () => 1 };

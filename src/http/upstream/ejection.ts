@@ -70,7 +70,6 @@ export class Ejection {
     this.#coolDown(sinceMs < maxMs ? 2 * this.#cooldownMs : firstMs);
   }
 
-  /** Undefined if the backend is not ejected. */
   get cause(): UpstreamFailure | undefined {
     return this.isEjected ? this.#cause : undefined;
   }

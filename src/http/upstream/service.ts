@@ -1,4 +1,3 @@
-/** The service `upstreams`: the backends of the section `upstreams`, with their pools of connections. */
 import type { Config } from "../../config/config.ts";
 import { splitUrls } from "../../config/formats.ts";
 import { integerSchema } from "../../config/option-schemas.ts";

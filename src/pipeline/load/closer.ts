@@ -16,7 +16,6 @@ export class Closer {
     this.#log = log;
   }
 
-  /** Shortens the limit, because something else has not ended in time. */
   shortenLimit(): void {
     this.#limitMs = shortLimitMs;
   }

@@ -15,7 +15,6 @@ export interface KnownDatabases {
   readonly disposable: readonly string[];
 }
 
-/** Returns the tables of `host.store.sql`. Those of the core come first. */
 export async function shippedTables(): Promise<Tables> {
   const { tables } = await shippedModules();
   return joined([claimTables, storageTables, ...(await Promise.all(tables.map((load) => load())))]);

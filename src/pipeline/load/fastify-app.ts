@@ -133,7 +133,6 @@ export function registrationFault(use: PluginUse, error: unknown): Fault {
   return fault("SLUICE_PLUGIN_START", message, { at: use.at });
 }
 
-/** Fastify's error codes for a plugin that depends on a missing one. */
 const missingDependencyCodes = [
   "FST_ERR_DEC_MISSING_DEPENDENCY",
   "FST_ERR_PLUGIN_NOT_PRESENT_IN_INSTANCE",
@@ -163,7 +162,6 @@ export async function fastifyFaults(uses: readonly PluginUse[], log: Log): Promi
   return faults;
 }
 
-/** Returns true if the plugin depends on another one that has a fault itself. */
 function isFollowUp(error: unknown, othersFailed: boolean): boolean {
   const code = errorCode(error) ?? "";
   return othersFailed && missingDependencyCodes.includes(code);

@@ -46,7 +46,6 @@ interface ShippedPlugin {
   readonly load: () => Promise<unknown>;
 }
 
-/** Returns the modules of the plugins that ship with Sluice, by plugin name in alphabetical order. */
 export function shippedPlugins(): ReadonlyMap<string, ShippedPlugin> {
   const found = Object.entries(shippedFiles()).filter(([path]) => path.endsWith("/index.ts"));
   return new Map(

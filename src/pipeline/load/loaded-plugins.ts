@@ -40,7 +40,6 @@ function factsOf(plugin: Plugin, found: PluginOrigin | undefined): PluginFacts {
 
 type ReadMetrics = Pick<RenderedMetrics, "read">;
 
-/** Adds the counts of each plugin, which are read from the metrics. */
 export function withCounts(
   facts: readonly PluginFacts[],
   metrics: ReadMetrics,

@@ -35,7 +35,6 @@ export class ServiceRegistry {
     });
   }
 
-  /** The services that plugins provide, each after those that it uses. */
   get started(): ReadonlyMap<string, ServiceHooks<unknown>> {
     return this.#started;
   }

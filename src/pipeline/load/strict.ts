@@ -124,7 +124,6 @@ class View {
       this.#fail(`read \`${what}\``, '`permissions.body` must be "read" or "write"');
   }
 
-  /** Throws if the plugin is a step whose manifest does not permit it to change bodies. */
   mustChangeBodies(): void {
     const isPermitted = this.#plugin.kind !== "step" || grantsOf(this.#plugin).body === "write";
     if (!isPermitted) this.#fail("changed a body", '`permissions.body` must be "write"');

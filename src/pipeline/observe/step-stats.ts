@@ -71,7 +71,6 @@ export class RouteStepStats {
     }
   }
 
-  /** Counts a refusal of the step at `depth`, or of the surface for any depth below all steps. */
   refused(depth: number, code: string): void {
     const { name, refusals } = this.at(depth);
     let counter = refusals.get(code);

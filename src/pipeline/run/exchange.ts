@@ -147,7 +147,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#json = undefined;
   }
 
-  /** `isBounded`: its JSON is known to be within the bounds. */
   setBody(body: Buffer, isBounded: boolean): void {
     this.body = body;
     this.#arrivingBody?.arrived();
@@ -181,7 +180,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#arrivingBody?.close();
   }
 
-  /** Index of the first `responseEnd` hook that has not run. */
   get nextResponseEnd(): number {
     return this.#nextResponseEnd;
   }
@@ -191,7 +189,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#nextResponseEnd = index + 1;
   }
 
-  /** Sends `100 Continue`, once, if the client waits for it. */
   sendContinue(): void {
     const { res } = this.arrival;
     if (this.awaitsContinue && !res.headersSent) {

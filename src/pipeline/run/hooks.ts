@@ -105,7 +105,6 @@ class WaitingHook<Arg> implements Waiting {
     this.#since = since;
   }
 
-  /** Returns the first reply of this hook and those after it. Rejects with what one of them throws. */
   wait(running: Promise<unknown>): Promise<Reply | undefined> {
     this.#step.limit?.begin(this);
     running.then(

@@ -165,7 +165,6 @@ function isList(body: Body): body is readonly Uint8Array[] {
   return Array.isArray(body);
 }
 
-/** Writes the head of a reply or a stream. Throws for a head that HTTP does not allow. */
 export function writeHead(x: LiveExchange, head: LiveResponseHead): void {
   closeIfUnread(x, head);
   if (x.wantsTrace) addTrace(x.record, head, x.runtime.clock.monotonic() - x.arrivedMonotonic);

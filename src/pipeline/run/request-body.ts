@@ -78,7 +78,6 @@ const excessive: Readonly<Record<JsonExcess, [string, RefuseOptions]>> = {
   ],
 };
 
-/** Ends an exchange whose client has stopped sending in the middle of its body. */
 export function bodyTimedOut(x: LiveExchange): void {
   if (x.isStreaming || x.compiled.bodyBytes === undefined) return x.cutOff("timedOut");
   // The connection cannot be used any more (RFC 9110 section 15.5.9).

@@ -63,9 +63,7 @@ export interface Runtime<X> extends AddressResolver {
 export interface Runner<X> {
   openSink(x: X, status: number, headers: readonly string[]): Promise<Sink>;
   admitMessage(x: X): Awaitable<Reply | undefined>;
-  /** Answers an exchange whose plugin threw in a callback. */
   failCallback(x: X, error: unknown): void;
-  /** Runs the `settled` hooks and notifies the observers. */
   settle(x: X, outcome: Outcome): void;
 }
 

@@ -81,7 +81,6 @@ class ResponseSink implements Sink {
     return this.#send(bytes, bytes.length);
   }
 
-  /** Converts text to bytes for hooks, and for a body of known length. */
   #writeText(text: string, encoding: "utf8" | "latin1"): boolean {
     const needsBytes = this.#remaining !== undefined || this.#x.compiled.responseChunk.length > 0;
     if (needsBytes) return this.write(Buffer.from(text, encoding));

@@ -69,7 +69,6 @@ function nameIn(path: string): string {
   return path.replace(/^\.\//, "");
 }
 
-/** Compares the files of the archive with the manifest, and the manifest with what this release backs up. */
 function checkContents(
   archive: string,
   { files, version }: Manifest,

@@ -6,7 +6,6 @@ import { pipeline } from "node:stream/promises";
 import { schemaCompiler } from "../../base/schema-compiler.ts";
 
 export const manifestName = "manifest.json";
-/** Format of the archive that this release reads and writes. */
 const format = 1;
 
 export interface BackedUpFile {

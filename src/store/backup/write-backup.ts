@@ -29,7 +29,6 @@ export interface BackupSource {
   readonly now: () => number;
 }
 
-/** Name of the file in the data folder with the secret that a gateway made. */
 export const secretName = "secret";
 /** Pages that are copied before other work of the process runs. */
 const pagesPerStep = 1_000;
@@ -79,7 +78,6 @@ export async function streamBackup(
 
 interface BackupOptions {
   readonly folderName: string;
-  /** Where the backup is written to, for messages. */
   readonly target: string;
   readonly signal: AbortSignal;
 }

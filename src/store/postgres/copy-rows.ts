@@ -95,12 +95,10 @@ function namesOf({ columns }: CopiedTable): readonly string[] {
   return columns.split(", ");
 }
 
-/** Returns the SQL for the text of a JSON string. */
 function textOf(column: string): string {
   return `${column} #>> '{}'`;
 }
 
-/** The rows of a parameter, as a table expression with the types of the table. */
 function given({ name }: CopiedTable): string {
   return `json_populate_recordset(NULL::sluice.${name}, $1) AS given`;
 }

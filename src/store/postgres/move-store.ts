@@ -78,7 +78,6 @@ async function copyAll(run: RunStatement, tables: OpenTables): Promise<void> {
   for (const { db, table } of tables) await copyRows(run, db, table);
 }
 
-/** Opens a database whose rows stay the same until the stack is disposed. */
 function openLocked(
   { open, file }: EmbeddedDatabase,
   dataDir: string,

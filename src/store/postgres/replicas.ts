@@ -43,7 +43,6 @@ export const replicaMigrations: readonly Migration[] = [
   },
 ];
 
-/** Interval of looks while this gateway waits for answers. */
 const askingLookMs = 50;
 /** A row that has not changed is written again after this time. */
 const heartbeatMs = 1_000;
@@ -213,7 +212,6 @@ export class PostgresReplicas implements Replicas {
     void this.#flush();
   }
 
-  /** Sends the queued messages in batches, one at a time. Never rejects. */
   async #flush(): Promise<void> {
     if (this.#isSending) return;
     this.#isSending = true;

@@ -120,7 +120,6 @@ class Group {
     this.#unsent.push({ statement, done });
   }
 
-  /** Runs the statements that were added. Rejects with StoreError if the transaction fails or has failed before. */
   async send(commits = false): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const sent = this.#unsent;
@@ -141,7 +140,6 @@ class Group {
     }
   }
 
-  /** Runs the remaining statements and commits. */
   async end(): Promise<void> {
     await this.send(this.#writes);
   }

@@ -7,7 +7,6 @@ import type { StateFile } from "./state-file.ts";
 export interface StateThread {
   /** Runs a batch after those before it. Rejects with StoreError if its transaction has failed. */
   run(batch: Batch): Promise<readonly Outcome[]>;
-  /** Finishes the batches that were sent, and resolves when the file is closed. */
   close(): Promise<void>;
 }
 

@@ -61,7 +61,6 @@ export const optionsRule: Rule = {
   },
 };
 
-/** Returns whether `check` of the plugin, or the gateway, has refused the options before the start. */
 function isRefused(error: unknown): boolean {
   const broken = ["SLUICE_PLUGIN_START", "SLUICE_PLUGIN_OPERATION"];
   return error instanceof StartError && error.faults.every(({ code }) => !broken.includes(code));
@@ -149,7 +148,6 @@ export async function documentedOperations(
   return routes[0]?.operations ?? [];
 }
 
-/** Returns what OpenAPI does not allow in one part of an operation. */
 function operationProblems(part: DocumentedRoute["operations"][number]["parts"][number]): string[] {
   const problems: string[] = [];
   const schemas: [string, JsonSchema | undefined][] = [

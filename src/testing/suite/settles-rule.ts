@@ -20,7 +20,6 @@ import {
 /** One way in which an exchange ends: the behaviour of the surface below the step, and what happens to the exchange. */
 interface Path {
   readonly name: string;
-  /** Answers in place of the surface. */
   readonly surface: (x: Exchange, entered: () => void, released: Promise<void>) => unknown;
   readonly act?: (gateway: SubjectGateway, running: RunningRequest, subject: Subject) => void;
 }

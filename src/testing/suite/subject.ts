@@ -84,7 +84,6 @@ export function notSettled(path: string, ms: number, what = "the exchange"): str
   return `${path}: ${what} did not settle within ${ms} ms`;
 }
 
-/** Returns what the plugin threw, which the gateway has logged. */
 export function thrown(lines: readonly string[], { plugin }: Subject, path: string): string[] {
   return lines.flatMap((line) => {
     const start = line.indexOf(" {");

@@ -77,7 +77,6 @@ async function used(gateway: SubjectGateway, { plugin, example }: Subject): Prom
   return { result: inspect(result, { depth: 6 }), body: "", slots: "" };
 }
 
-/** Returns the first result in which two threads that take turns differ from one thread. */
 async function differences(found: readonly Result[], subject: Subject): Promise<string[]> {
   const alone = async (): Promise<Result[]> => {
     await using gateway = await openFor(subject);
@@ -184,7 +183,6 @@ class Receivers {
 }
 
 interface SubjectThreads extends AsyncDisposable {
-  /** The gateway of the main thread, and those that serve. */
   readonly all: readonly SubjectGateway[];
   readonly serving: readonly SubjectGateway[];
   delivered(): Promise<unknown>;

@@ -178,7 +178,6 @@ export class Http1Connection implements Http1Carrier, ResponseSink, UploadOwner 
     return error?.syscall === "write" || !this.#isWritten;
   }
 
-  /** True once the kernel has accepted the whole request. */
   get #isWritten(): boolean {
     return this.#socket.writableLength === 0 && this.#upload?.isComplete !== false;
   }

@@ -10,7 +10,6 @@ export interface Lane {
   /** False for exchanges without a caller, which may take every connection. */
   readonly isLimited: boolean;
   busy: number;
-  /** Created when the first exchange has to wait. */
   waiting: WaitLimit<WaitingExchange> | undefined;
   /** True while the lane is in the list of those that wait. */
   isInTurn: boolean;

@@ -73,7 +73,6 @@ export function skipBlanks(line: Buffer, from: number, until: number): number {
   return at;
 }
 
-/** Returns the end of the value that starts at `from`, without trailing blanks. */
 export function trimmedEnd(line: Buffer, from: number, until: number): number {
   let end = until;
   while (end > from && (line[end - 1] === SPACE || line[end - 1] === HT)) end--;

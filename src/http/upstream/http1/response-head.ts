@@ -21,7 +21,6 @@ export class ResponseHead {
   connection: string | undefined;
   /** Names and values alternately, as they arrived. Empty unless fields are kept. */
   fields: string[] = [];
-  /** The fields after the body, in the same form as `fields`. */
   trailers: string[] = [];
   /** True if the request was HEAD, so that the response has no body. `reset` does not change it. */
   answersHead = false;

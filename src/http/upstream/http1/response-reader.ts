@@ -104,7 +104,6 @@ export class ResponseReader {
     return "done";
   }
 
-  /** Passes on the received part of the body or chunk. Returns the index after it. */
   #take(piece: Buffer, at: number, to: number): number {
     const upTo = Math.min(to, at + this.#left);
     this.#left -= upTo - at;
