@@ -33,7 +33,7 @@ export function checkPlugins(
 
   function complete<U extends PluginUse>(use: U, kind: Plugin["kind"]): U {
     const known = completed.get(use);
-// The value was made from the same use, so it has the same type.
+    // The value was made from the same use, so it has the same type.
     if (known !== undefined) return known as U;
     const plugin = plugins.get(use.name);
     const before = faults.length;

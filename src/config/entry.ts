@@ -123,7 +123,7 @@ export function pluginUse(name: string, at: Position, source?: LocatedMap): Plug
     name,
     at,
     source,
-// The plain value of a mapping is an object.
+    // The plain value of a mapping is an object.
     options: plainValue(source) as Record<string, unknown>,
     positionOf: (pointer) => positionOf(source, pointer, at),
   };

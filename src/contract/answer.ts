@@ -1,3 +1,5 @@
+/** How a surface answers without a Reply: a stream, or an accepted WebSocket. */
+
 /**
  * A streamed answer of a surface. The head has already passed `responseHeaders` and has been sent. The surface MUST
  * call exactly one of `end` and `fail`, exactly once, before it returns.
@@ -23,10 +25,14 @@ export interface Sink {
     last?: Uint8Array,
     outcome?: "upstreamFailed" | "timedOut",
   ): Promise<void>;
-  /** Cuts the connection, so that the client cannot mistake the answer for a complete one. */
+  /**
+   * Reports that the answer cannot be completed. The connection is cut, so that the client cannot mistake the answer
+   * for a complete one.
+   */
   fail(outcome: "upstreamFailed" | "timedOut"): void;
 }
 
+/** The options with which a surface accepts an upgrade. */
 export interface AcceptOptions {
   /** The subprotocol to select, one of those that the client offers. Undefined for no subprotocol. */
   readonly protocol: string | undefined;
@@ -56,6 +62,9 @@ export interface Connection {
   /** Stops reading messages, so that they wait at the client until `resume`. */
   pause(): void;
   resume(): void;
-  /** Starts the closing handshake. A client that does not answer soon is cut off. `reason`: at most 123 bytes. */
+  /**
+   * Starts the closing handshake. The connection is cut if the client does not answer soon. `reason`: at most 123
+   * bytes.
+   */
   close(code: number, reason: string): void;
 }

@@ -6,9 +6,11 @@
 
 import type { UpstreamFailure } from "./upstream-failure.ts";
 
+/** One call that has ended. */
 export interface CallReport {
   /** The kind of the call, such as `tool`. `protocol`: a method of the protocol itself, such as `tools/list`. */
   readonly kind: string;
+  /** Name of the method, the tool or whatever else was called. */
   readonly name: string;
   /**
    * True if the deployment lists the name. Any other name is the client's own text: metrics count it as `other`, and
@@ -21,12 +23,14 @@ export interface CallReport {
   readonly upstreamFailure?: UpstreamFailure | undefined;
 }
 
+/** Receives a report of each call, when the call has ended. */
 export interface CallReporter {
   called(report: CallReport): void;
 }
 
 export interface ReportedCalls {
   readonly items: number;
+  /** Number of calls that were refused or failed. */
   readonly failed: number;
   /** Code of the last call that was refused or failed. */
   readonly code: string | undefined;

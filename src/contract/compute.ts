@@ -12,7 +12,10 @@ export interface ComputeJob {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** `bytes`: undefined if the function returned undefined. `crashed`: it threw, or its thread ran out of memory. */
+/**
+ * The result of a job. `bytes` is undefined if the function returned undefined. `crashed`: the function threw, or its
+ * thread ran out of memory.
+ */
 export type ComputeOutcome =
   | { readonly ok: true; readonly bytes: Uint8Array | undefined }
   | { readonly ok: false; readonly reason: "busy" | "timeout" | "crashed" | "aborted" };
@@ -22,6 +25,7 @@ export interface ComputeThreads {
   run(job: ComputeJob): Promise<ComputeOutcome>;
 }
 
+/** Threads that requests wait for. */
 export interface Compute extends ComputeThreads {
   /**
    * A thread for long work, such as reports, which must not delay other jobs. Its queue is short, and a job may wait for

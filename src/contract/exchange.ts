@@ -1,3 +1,4 @@
+/** One request and its answer, as plugins see them. */
 import type { Readable } from "node:stream";
 import type { AcceptOptions, Connection, Sink } from "./answer.ts";
 import type { CallReport, ReportedCalls } from "./called.ts";
@@ -12,7 +13,9 @@ import type { Facts, NotedFacts, SlotName, Slots } from "./slots.ts";
  */
 export interface Exchange {
   readonly request: RequestHead;
-  /** The path is written as in pipeline.yaml. Both values are safe as metric labels. */
+  /**
+   * The path of the route, as written in pipeline.yaml, and the name of its surface. Both are safe as metric labels.
+   */
   readonly route: { readonly path: string; readonly surface: string };
   /** `clock.now()` and `clock.monotonic()` at arrival, in milliseconds. */
   readonly arrivedAt: number;
@@ -27,9 +30,13 @@ export interface Exchange {
 
   /** Adds a fact for observers: see `Facts`. A later value replaces an earlier one. */
   note<F extends keyof Facts>(name: F, value: Facts[F] | undefined): void;
+  /** The facts that were noted so far. */
   readonly facts: Readonly<NotedFacts>;
 
-  /** The whole body (borrowed), if the route buffers it for a `requestBody` hook or a surface with `body`. */
+  /**
+   * The whole body, if the route buffers it (for a `requestBody` hook or a surface with `body`). The bytes are
+   * borrowed.
+   */
   readonly body: Buffer | undefined;
   /** Replaces the buffered body for the hooks below and the surface. */
   replaceBody(body: Buffer): void;
@@ -43,7 +50,10 @@ export interface Exchange {
    * UTF-8, or has more than 65,536 members and elements or more than 128 levels.
    */
   json(): { readonly ok: true; readonly value: unknown } | { readonly ok: false };
-  /** Returns the body as a stream, for a surface without `body`. Sends `100 Continue` if the client asked for that. */
+  /**
+   * Returns the body as a stream, for a surface that does not declare `body`. Reading from it sends `100 Continue` if
+   * the client asked for that.
+   */
   bodyStream(): Readable;
 
   /**
@@ -66,6 +76,7 @@ export interface Exchange {
    * next major collection (measured on Node 26: 6 to 9 µs per request).
    */
   onAbort: { aborted(): void } | undefined;
+  /** True after the client has left. */
   readonly clientLeft: boolean;
   /** Opens a streamed answer: runs `responseHeaders` and sends the head. Only for surfaces, at most once. */
   stream(status: number, headers: readonly string[]): Promise<Sink>;
@@ -76,8 +87,9 @@ export interface Exchange {
    */
   accept(options: AcceptOptions): Promise<Connection>;
   /**
-   * Runs the `message` hooks for a message on an accepted WebSocket. Returns the Reply of the step that refuses it, or
-   * undefined. A hook that fails refuses it with `GATEWAY_INTERNAL_ERROR`. Never throws or rejects.
+   * Runs the `message` hooks of the steps, for a message that has arrived on an accepted WebSocket. Returns the Reply of
+   * the step that refuses the message, or undefined. A hook that fails refuses the message, too, with
+   * `GATEWAY_INTERNAL_ERROR`. Never throws or rejects.
    */
   admit(): Awaitable<Reply | undefined>;
   /**
@@ -90,6 +102,7 @@ export interface Exchange {
    * including calls that were refused or failed in an answer with HTTP status 200.
    */
   called(report: CallReport): void;
+  /** All calls that were reported so far. Undefined if there were none. */
   readonly calls: ReportedCalls | undefined;
   /** Sends a 1xx (103 Early Hints) before the answer. */
   informational(status: number, headers: readonly string[]): void;

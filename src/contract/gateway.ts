@@ -1,9 +1,12 @@
-/** The service `gateway`. Implemented in src/pipeline/load/gateway-info.ts. */
+/**
+ * The service `gateway`: facts about this process and its traffic. Implemented in src/pipeline/load/gateway-info.ts.
+ */
 import type { ReportedCalls } from "./called.ts";
 import type { Grants } from "./permissions.ts";
 import type { NotedFacts } from "./slots.ts";
 
 export interface GatewayInfo {
+  /** Returns an environment variable. Undefined if it is not set. */
   variable(name: string): string | undefined;
   /** Returns the running gateway. Throws while the first plugins start. */
   running(): RunningGateway;
@@ -12,17 +15,22 @@ export interface GatewayInfo {
 }
 
 export interface RunningGateway {
+  /** Counts up with every successful load of pipeline.yaml. */
   readonly generation: number;
+  /** The result of the last reload, as in /pipelines. */
   readonly reload: object;
   /** pipeline.yaml as it was loaded. `text`: before environment variables are expanded. `path`: an absolute path. */
   readonly file: { readonly path: string; readonly text: string };
+  /** Whether the gateway can serve, as in /readyz. */
   readonly ready: boolean;
   /** Maps each check to `ok`, or to the reason why it failed. */
   readonly checks: Readonly<Record<string, string>>;
   readonly backends: readonly BackendStatus[];
+  /** Number of running exchanges. */
   readonly exchanges: number;
   /** Origin at which this machine reaches the public listener, such as `http://127.0.0.1:8080`. */
   readonly origin: string;
+  /** The routes, and the list for requests that match no route. */
   readonly routes: readonly RouteStatus[];
   /** The loaded plugins, in alphabetical order. */
   readonly plugins: readonly LoadedPlugin[];
@@ -35,6 +43,7 @@ export interface RunningGateway {
 }
 
 export interface FoundExchanges {
+  /** Explanations, newest first. */
   readonly exchanges: readonly object[];
   /** Names of the gateways that have not answered. */
   readonly missing: readonly string[];
@@ -60,15 +69,20 @@ export interface BackendStatus {
   readonly cause?: string;
   /** The address is a default that nobody configured. The gateway may be ready without such a backend. */
   readonly isDefault?: boolean;
-  /** The gateway may be ready without the backend, such as that of a few tools, unless `server.ready` names it. */
+  /**
+   * The gateway may be ready without the backend, unless `server.ready` names it. The backend of a few tools is an
+   * example.
+   */
   readonly isOptional?: boolean;
   /** Values that the dashboard shows. They are converted to JSON. */
   readonly details?: object;
 }
 
+/** A route of pipeline.yaml with its statistics. */
 export interface RouteStatus {
   readonly path: string;
   readonly methods: readonly string[];
+  /** Position in pipeline.yaml. */
   readonly at: { readonly line: number; readonly col: number };
   readonly steps: readonly (PluginStatus & {
     readonly mode: "enforce" | "shadow";
@@ -84,6 +98,7 @@ export interface PluginStatus {
   readonly name: string;
   /** Number of exchanges whose time was measured. */
   readonly timed: number;
+  /** Undefined if no time was measured. */
   readonly meanMs: number | undefined;
   /** Of this route since pipeline.yaml was loaded. Also undefined with several threads. */
   readonly p95Ms: number | undefined;
@@ -111,17 +126,20 @@ export interface PluginFacts {
    * local code. `path`: from a file that pipeline.yaml names. `code`: a test has defined it.
    */
   readonly origin: "sluice" | "package" | "link" | "path" | "code";
+  /** Its value under `plugins:` in pipeline.yaml. Undefined if it is not listed there. */
   readonly source: string | undefined;
   /** Whether pipeline.yaml states its grants, so that it cannot ask for more. */
   readonly hasGrants: boolean;
   readonly grants: Grants;
 }
 
+/** A loaded plugin with the counts of its code, since the start of the process. */
 export interface LoadedPlugin extends PluginFacts {
   /** One entry per kind of calls that the plugin has had. */
   readonly hooks: readonly HookStatus[];
 }
 
+/** Times, refusals and failures of one kind of calls of a plugin. */
 export interface HookStatus {
   /** `request` for the hooks of a step or surface in requests; else as the label `hook` of the metrics. */
   readonly hook: string;
@@ -129,6 +147,7 @@ export interface HookStatus {
   readonly timed: number;
   /** Time of all measured calls. */
   readonly seconds: number;
+  /** Number of calls that were refused, by code. */
   readonly refusals: Readonly<Record<string, number>>;
   /** Number of calls that were tried and failed, by code, such as `GATEWAY_SERVICE_UNAVAILABLE`. */
   readonly failures: Readonly<Record<string, number>>;
@@ -142,6 +161,7 @@ export interface HookStatus {
 export interface SettledExchange {
   /** Milliseconds since 1970. */
   readonly arrivedAt: number;
+  /** Duration in milliseconds. */
   readonly ms: number;
   readonly method: string;
   /** The route as written in pipeline.yaml. The path of the request may contain secrets of its client. */
@@ -152,5 +172,6 @@ export interface SettledExchange {
   /** The reason of the refusal, or the scope of the limit that was reached. */
   readonly reason?: string | undefined;
   readonly facts: Readonly<NotedFacts>;
+  /** Undefined if the exchange carried no calls. */
   readonly calls: ReportedCalls | undefined;
 }

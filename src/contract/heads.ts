@@ -1,3 +1,4 @@
+/** The heads of the request and of its response. */
 import type { IncomingHttpHeaders } from "node:http";
 
 /**
@@ -16,7 +17,10 @@ export interface RequestHead {
   readonly rawHeaders: readonly string[];
   /** Values of the `{name}` segments of the route's path, percent-decoded. */
   readonly params: Readonly<Record<string, string>>;
-  /** Address of the socket, or the one in `X-Forwarded-For` if the peer is listed in `server.trustProxy`. */
+  /**
+   * Address of the client: the address of the socket, or the one in `X-Forwarded-For` if the peer is listed in
+   * `server.trustProxy`.
+   */
   readonly address: string;
   /**
    * The other end of the socket. `trusted`: true if `server.trustProxy` lists it; then its `X-Forwarded-*` fields are

@@ -1,6 +1,9 @@
 /** Counts of the calls of a plugin's code, which become the metrics `sluice_plugin_*`. */
 
-/** `throw`: an exception or a rejected promise. `contract`: a returned value that the contract does not allow. */
+/**
+ * Why a call of a plugin failed. `throw`: it threw an exception or its promise was rejected. `contract`: it returned
+ * something that the contract does not allow.
+ */
 export type HookError = "throw" | "contract";
 
 /** The counts of one hook of a plugin. Every method only adds to numbers. */
@@ -12,8 +15,10 @@ export interface HookCounts {
   call<Result>(run: () => Result): Result;
   /** Counts a call that has ended after `ms` milliseconds. */
   ended(ms: number): void;
+  /** Counts a call that was refused or has failed, by its code. */
   refused(code: string): void;
   /** Counts a failure of the plugin's code. */
   failed(error: HookError): void;
+  /** Counts a call that exceeded its time limit. */
   timedOut(): void;
 }

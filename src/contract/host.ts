@@ -1,3 +1,4 @@
+/** The object through which plugins reach the gateway. */
 import type { Clock } from "./clock.ts";
 import type { Compute } from "./compute.ts";
 import type { Log } from "./log.ts";
@@ -23,8 +24,8 @@ export type Environment = "dev" | "stage" | "prod";
 export interface Host {
   readonly environment: Environment;
   /**
-   * `shadow`: refusals of this instance are counted and logged but not sent. Values that it puts into slots must not
-   * refuse, either.
+   * `shadow`: the refusals of this instance are counted and logged but not sent. Values that it puts into slots must
+   * not refuse, either.
    */
   readonly mode: "enforce" | "shadow";
   /**
@@ -37,18 +38,25 @@ export interface Host {
   readonly metrics: Metrics;
   /** The data folder and the shared databases. Needs `store` under `permissions.deployment`. */
   readonly store: Store;
+  /** Threads for work that would block requests. */
   readonly compute: Compute;
   /** Needs `seal` under `permissions.deployment`. */
   readonly seal: Seal;
   /** Needs `claims` under `permissions.deployment`. */
   readonly claims: Claims;
-  /** The other threads, with names of this plugin. Undefined if one thread serves all requests. */
+  /**
+   * The other threads of the process, with names that belong to this plugin. Undefined if one thread serves all
+   * requests.
+   */
   readonly threads: Threads | undefined;
   /** Counts the memory that clients make the plugin hold. */
   readonly memory: Memory;
   /** Small values that the plugin keeps across restarts. */
   readonly storage: PluginStorage;
-  /** Returns a service. Throws an Error if the manifest does not list it under `uses`. */
+  /**
+   * Returns the service of that name, which must be listed under `uses` in the plugin's manifest. Throws an Error if it
+   * is not listed there.
+   */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name];
   /**
    * Returns the service of that name, or undefined if no plugin that provides it is installed. Throws an Error if the
@@ -58,11 +66,15 @@ export interface Host {
     name: Name,
     options: { readonly ifInstalled: true },
   ): ServiceTypes[Name] | undefined;
-  /** Returns an environment variable. Throws an Error if the manifest does not list it under `permissions.env`. */
+  /**
+   * Returns an environment variable, undefined if it is not set. Throws an Error if the manifest does not list it under
+   * `permissions.env`.
+   */
   variable(name: string): string | undefined;
   /**
-   * Returns a client with a pool of connections, which is closed when the plugin stops. Call it once, in `start`.
-   * `url`: http or https. Throws an Error if the manifest does not list the server under `permissions.hosts`.
+   * Returns a client for the server of an http or https URL, with a pool of connections that is closed when the plugin
+   * stops. Call it once, in `start`. Throws an Error if the manifest does not list the server under
+   * `permissions.hosts`.
    */
   upstream(url: string, options?: UpstreamClientOptions): UpstreamClient;
   /**
@@ -71,6 +83,7 @@ export interface Host {
    * `signal`: aborts when the plugin has stopped. Can be called from `start` on, but not in `check` or `operation`.
    */
   every(ms: number, task: (signal: AbortSignal) => Awaitable<void>): Disposable;
+  /** The version of Sluice, as in its package.json. */
   readonly version: string;
   /** The folder of pipeline.yaml. Relative paths in options are resolved against it. */
   readonly folder: string;

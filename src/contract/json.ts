@@ -1,3 +1,5 @@
+/** JSON types of the contract: schemas, and JSON-RPC bodies as `readJsonRpc` reads them (src/http/json). */
+
 /** A JSON Schema (the subset of draft 2020-12 that ajv supports). */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 

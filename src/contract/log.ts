@@ -1,3 +1,5 @@
+/** The service `host.log`. Implemented in src/base/log.ts. */
+
 export type LogLine = (fields: object, message: string) => void;
 /**
  * Structured log (pino). Never pass a secret. Headers such as `authorization` and the texts of keys are redacted, but

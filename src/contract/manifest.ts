@@ -1,3 +1,4 @@
+/** The manifest of a plugin. */
 import type { Host } from "./host.ts";
 import type { JsonSchema } from "./json.ts";
 import type { Operation, OperationPlace } from "./operation.ts";
@@ -17,7 +18,10 @@ export interface Manifest<Options> {
   readonly contract?: string;
   /** One sentence, shown by `sluice check --json` and on /pipelines. */
   readonly description: string;
-  /** JSON Schema of an object with `additionalProperties: false`. Missing if the plugin has no options. */
+  /**
+   * JSON Schema of the options: an object schema with `additionalProperties: false`. Missing if the plugin has no
+   * options.
+   */
   readonly options?: JsonSchema;
   /** Slots that an earlier plugin must provide. */
   readonly needs?: SlotPhases;
@@ -52,8 +56,9 @@ export interface Manifest<Options> {
 /** The member that steps and surfaces may add to their manifest for the OpenAPI document of the deployment. */
 export interface Documented<Options> {
   /**
-   * Describes the plugin's part of one method of a route. Called while a generation is loaded, with valid options;
-   * services are running. A surface without it is documented as one that may answer anything.
+   * Describes the plugin's part of one method of a route: what it accepts, answers and refuses. Called while a
+   * generation is loaded, with valid options; services are running. A surface without it is documented as one that
+   * may answer anything.
    */
   readonly operation?: (options: Options, place: OperationPlace, host: Host) => Operation;
 }

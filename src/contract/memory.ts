@@ -1,6 +1,9 @@
+/** Memory that a plugin holds for a client. */
+
 /** Use of the memory: a request until its backend answers, a result that is being built, or values of a subscription. */
 export type MemoryUse = "request" | "result" | "subscription";
 
+/** Memory that counts for one caller until it is disposed of. */
 export interface MemoryHold extends Disposable {
   readonly bytes: number;
   /**

@@ -1,3 +1,5 @@
+/** The service `host.metrics`. Implemented in src/base/metrics.ts. */
+
 /**
  * Prometheus metrics. Bind label values once, in `start`, so that requests only add numbers. Never take a label value
  * from user input, because each value is a time series of its own.

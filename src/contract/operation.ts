@@ -1,4 +1,7 @@
-/** The parts from which the OpenAPI document of a deployment is built (surface `openapi`). */
+/**
+ * How plugins document their HTTP interface: the parts from which the OpenAPI document of a deployment is built
+ * (surface `openapi`).
+ */
 import type { GatewayCode } from "../base/errors.ts";
 import type { JsonSchema } from "./json.ts";
 
@@ -24,7 +27,9 @@ export interface DocumentedAnswer {
   readonly headers?: DocumentedHeaders;
 }
 
-/** A refusal in the canonical envelope (`refuse`). The catalogue has its status, message and `Retry-After`. */
+/**
+ * A refusal in the canonical envelope (`refuse`). The catalogue of errors has its status, message and `Retry-After`.
+ */
 export interface DocumentedRefusal {
   readonly code: GatewayCode;
   /** The status, if it differs from the status of the code. */
@@ -44,7 +49,10 @@ export interface Operation {
   /** A few words without a full stop, given by the surface. */
   readonly summary?: string;
   readonly description?: string;
-  /** Capabilities of which a key must have one. Empty if any key is accepted. Missing if no key is required. */
+  /**
+   * The capabilities of which a key must have at least one. If the array is empty, any key is accepted. Missing if no
+   * key is required.
+   */
   readonly access?: readonly string[];
   /**
    * Object schemas in which each property is one parameter. The properties of `path` are the `{name}` segments. A
@@ -54,6 +62,7 @@ export interface Operation {
   readonly query?: JsonSchema;
   readonly headers?: JsonSchema;
   readonly body?: { readonly content: DocumentedBodies; readonly required: boolean };
+  /** Answers by status. */
   readonly answers?: Readonly<Record<number, DocumentedAnswer>>;
   readonly refusals?: readonly DocumentedRefusal[];
   /** Schema of all refusals of the route, if the surface renders them (`renderRefusal`). */

@@ -1,3 +1,4 @@
+/** The type of the options that a JSON Schema describes (types only). */
 import type { JsonSchema } from "./json.ts";
 
 /** A schema of options whose type is known, because it was written in the manifest or with `as const`. */

@@ -1,6 +1,7 @@
 /**
- * The permissions in a manifest. A plugin runs in the process of the gateway and is trusted code: permissions
- * determine what the host returns, and help people to review a plugin. They are not a sandbox.
+ * The permissions in the manifest of a plugin, and the grants that its host derives from them. A plugin runs in the
+ * process of the gateway and is trusted code: the permissions determine what the host returns, and help people to
+ * review a plugin. They are not a sandbox.
  */
 import { isObject } from "../base/is-object.ts";
 
@@ -11,24 +12,33 @@ import { isObject } from "../base/is-object.ts";
 export type BodyAccess = "none" | "read" | "write";
 
 /**
- * Members of `host` that all plugins share. `store`: the data folder and the shared databases. `seal`: tokens and keys
- * derived from the deployment's secret. `claims`: ids that work once; a plugin can use up and end those of others.
+ * A part of the deployment that all plugins share, as the member of `host` with this name. `store`: the data folder and
+ * the shared databases. `seal`: tokens and keys that are derived from the secret of the deployment. `claims`: ids that
+ * can be used once; a plugin can use up and end those of other plugins.
  */
 export type DeploymentPart = "store" | "seal" | "claims";
 
 /** The member `permissions` of a manifest. A missing member permits nothing. */
 export interface Permissions {
-  /** Servers as `host:port` (`api.acme.com:443`). `*` means any server, for a plugin whose options name it. */
+  /**
+   * Servers that `host.upstream` connects to, as `host:port` (`api.acme.com:443`). `*` means any server, for a plugin
+   * whose options name it.
+   */
   readonly hosts?: readonly string[];
+  /** Environment variables that `host.variable` returns. */
   readonly env?: readonly string[];
   readonly body?: BodyAccess;
   /** Members of `host` that reach more than the data of the plugin. */
   readonly deployment?: readonly DeploymentPart[];
 }
 
+/** A plugin asked its host for something that its manifest does not permit. */
 export class PermissionError extends Error {}
 
-/** The parts of the gateway that a manifest grants. Some members of `host` need no permission: see host.ts. */
+/**
+ * The parts of the gateway that a manifest lets the plugin get from its host. Some members of `host` need no
+ * permission: see host.ts.
+ */
 export interface Grants {
   /** The services under `uses` and `usesIfInstalled`, in alphabetical order. */
   readonly services: readonly string[];
@@ -45,7 +55,10 @@ interface GrantingMembers {
   readonly permissions?: Permissions;
 }
 
-/** A manifest without `permissions` permits bodies to be changed, because contract 1.1 had no permissions. */
+/**
+ * Returns what the host gives a plugin with this manifest. A manifest without `permissions` permits bodies to be
+ * changed, because contract 1.1 had no permissions.
+ */
 export function grantsOf({
   uses = [],
   usesIfInstalled = [],
@@ -56,7 +69,10 @@ export function grantsOf({
   return { services, hosts, env, body, deployment };
 }
 
-/** Returns missing grants as texts such as `env: ACME_KEY`. Only steps have hooks that get bodies. */
+/**
+ * Returns the grants that a plugin asks for and that the stated ones do not contain, as texts such as `env: ACME_KEY`. A
+ * missing member grants nothing. Only steps have hooks that get bodies.
+ */
 export function missingGrants(
   plugin: GrantingMembers & { readonly kind: string },
   { services = [], hosts = [], env = [], body = "none", deployment = [] }: Partial<Grants>,
@@ -75,7 +91,9 @@ export function missingGrants(
   ];
 }
 
-/** Returns undefined if the manifest permits the hooks of a step. */
+/**
+ * Returns the reason why the hooks of a step are not permitted by its manifest. Undefined if they are.
+ */
 export function bodyHookProblem(
   manifest: GrantingMembers,
   hooks: {
@@ -127,6 +145,7 @@ function isListOf(value: unknown, isItem: (item: string) => boolean): boolean {
   return Array.isArray(value) && value.every((item) => typeof item === "string" && isItem(item));
 }
 
+/** A host name, an IPv4 address or an IPv6 address in brackets, in lower case, with a port. */
 function isHost(text: string): boolean {
   return text === "*" || /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\]):[1-9]\d{0,4}$/.test(text);
 }

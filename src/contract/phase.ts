@@ -1,3 +1,5 @@
+/** The phases of an exchange, and the ways in which it can end. */
+
 /**
  * The phases in which a plugin can act, in the order in which an exchange passes them. The hook `responseFlush` belongs
  * to `responseChunk`.
@@ -21,7 +23,10 @@ export type Phase =
   | "responseEnd"
   | "settled";
 
-/** `complete`: the surface's answer was sent to its last byte. `replied`: a step answered instead of the surface. */
+/**
+ * How an exchange ended. `complete`: the answer of the surface was sent to its last byte. `replied`: a step answered
+ * instead of the surface.
+ */
 export type Outcome = "complete" | "replied" | "clientLeft" | "upstreamFailed" | "timedOut";
 
 /** A hook that returns no promise costs no promise. */

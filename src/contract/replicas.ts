@@ -40,7 +40,8 @@ export interface ReplicaAnswer {
   /** Time since its last heartbeat, in milliseconds. */
   readonly heardMsAgo: number;
   /**
-   * Undefined without an answer in time: the gateway was killed, is disconnected or busy, or does not know the topic.
+   * Undefined if it has not answered in time: it was killed, is disconnected or busy, or runs a release without this
+   * topic.
    */
   readonly answer: { readonly value: unknown } | undefined;
 }

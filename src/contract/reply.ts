@@ -1,3 +1,5 @@
+/** An answer of known size, and the limit that a refusal can name. */
+
 /** A limit that a request would exceed. */
 export interface LimitReached {
   /** The scope of the limit, such as `address` or `24h`. */
@@ -13,13 +15,17 @@ export interface LimitReached {
   readonly clearsAt?: number | (() => number | undefined);
 }
 
+/** The contents of the envelope of a refusal. */
 export interface Refusal {
   readonly message: string;
   /** Undefined if there are none. */
   readonly details: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** An answer of known size. A plugin returns a Reply for an expected failure and never throws for it: see `refuse`. */
+/**
+ * An answer of known size. A plugin returns a Reply for an expected failure and never throws for it. `refuse` makes the
+ * Reply for a failure with a code.
+ */
 export interface Reply {
   readonly status: number;
   /**
@@ -32,8 +38,12 @@ export interface Reply {
   readonly pieces?: readonly Uint8Array[];
   /** The `GATEWAY_*` code of a refusal, for logs and metrics. */
   readonly code?: string;
-  /** Why the request was refused, as words from a short list, such as `expired`. Not sent to the client. */
+  /**
+   * Why the request was refused, in words from a short list, such as `expired`. For logs and `sluice explain`; it is not
+   * sent to the client.
+   */
   readonly reason?: string;
+  /** The contents of a refusal, which `refuse` sets. A surface can render them in its own shape. */
   readonly refusal?: Refusal;
   /** The limit that refused the request, for `sluice explain`. It is not sent to the client. */
   readonly reached?: LimitReached;

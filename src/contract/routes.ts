@@ -1,6 +1,7 @@
 /** The service `routes`: the documentation of every route. Implemented in src/pipeline/load/document.ts. */
 import type { Operation } from "./operation.ts";
 
+/** A route of pipeline.yaml. */
 export interface DocumentedRoute {
   /** The path as written: literal segments, `{name}` segments and, as the last segment, `*`. */
   readonly path: string;

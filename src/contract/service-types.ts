@@ -1,3 +1,4 @@
+/** The types of all services, by name. */
 import type { GatewayInfo } from "./gateway.ts";
 import type { DocumentedRoute } from "./routes.ts";
 import type { StartedTools } from "./started-tools.ts";
@@ -11,6 +12,7 @@ export interface ServiceTypes {
   gateway: GatewayInfo;
   /** The routes of this generation. The list is not complete while plugins start. */
   routes: readonly DocumentedRoute[];
+  /** The plugins of kind `tools`, in the order of pipeline.yaml. */
   tools: readonly StartedTools[];
   upstreams: Upstreams;
 }

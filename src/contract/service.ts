@@ -1,3 +1,4 @@
+/** Plugins of kind `service`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { SluiceCode } from "../base/errors.ts";
 import type { BackendStatus, GatewayInfo } from "./gateway.ts";
@@ -19,6 +20,7 @@ export interface ServiceHooks<Provided> {
    * service with more than one thing to report returns a map from the names of checks to such values.
    */
   ready?(): true | string | Readonly<Record<string, true | string>>;
+  /** Returns the backends that are in use. */
   backends?(): readonly BackendStatus[];
   /**
    * Answers the requests on the admin listener whose path begins with `/` and the name of the service. Their Host
@@ -42,7 +44,8 @@ export interface ServiceContext {
     close: (part: Part) => Awaitable<void>,
   ) => Part;
   /**
-   * Whether the value at this JSON Pointer into the options is the default of an environment variable that is not set.
+   * Returns whether the value at this JSON Pointer into the options comes from the default of an environment variable
+   * that is not set.
    */
   readonly isDefault: (pointer: string) => boolean;
 }
@@ -58,8 +61,9 @@ export interface Service<
 > extends Manifest<Options> {
   readonly kind: "service";
   /**
-   * Schemas of the top-level sections that the service owns. The options then have one member per section. By default,
-   * the section has the name of the plugin, and its schema is `options`. Only for services that ship with Sluice.
+   * The schemas of the top-level sections that the service owns, by name. The options then have one member per section.
+   * Without it, the section has the name of the plugin, and its schema is `options`. Only for services that ship with
+   * Sluice.
    */
   readonly sections?: Readonly<Record<string, JsonSchema>>;
   /**
@@ -76,10 +80,14 @@ export interface Service<
   readonly runsOnce?: boolean;
   /**
    * Gives the running service the options of a reload, which may be unchanged. Called when the new generation starts to
-   * serve, and not if the load fails. A service with `update` and its users are kept when its options change.
+   * serve, and not if the load fails. If its options change, a reload keeps a service with `update`, and also the
+   * plugins that use it.
    */
   update?(service: Provided, options: Options): void;
-  /** Unlike `check`, it is called even if no plugin uses the service. Only for services that ship with Sluice. */
+  /**
+   * Checks rules of the sections that their schemas cannot express. Unlike `check`, it is called even if no plugin uses
+   * the service. Only for services that ship with Sluice.
+   */
   readonly checkSections?: (
     options: Options,
     deployment: Pick<Host, "environment"> & Pick<GatewayInfo, "variable">,

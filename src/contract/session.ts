@@ -1,6 +1,7 @@
 /** `host.store.session`. Implemented in src/store/session.ts. */
 import type { SqlRow } from "./sql.ts";
 
+/** A part of the store that a gateway looks at. */
 export interface Watch {
   /**
    * SQL expressions by name: see `RunSql`. Each is a column of the one row of a look. Their parameters `$1`, `$2` … are

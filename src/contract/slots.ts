@@ -1,3 +1,4 @@
+/** Values that plugins of one exchange pass to one another, and facts that they note for observers. */
 import type { Phase } from "./phase.ts";
 import type { TraceSpan } from "./trace.ts";
 import type { UpstreamFailure } from "./upstream-failure.ts";

@@ -1,5 +1,6 @@
 /** Tables in the store of the gateway. Implemented in src/store/sql. */
 
+/** A row of a result. A value is a text, a number, bytes or null. */
 export type SqlRow = Readonly<Record<string, unknown>>;
 
 /**

@@ -1,3 +1,4 @@
+/** The hooks that plugins of kind `tools` return, and how the service that collects them gets them. */
 import type { HookCounts } from "./hook-counts.ts";
 import type { Awaitable } from "./phase.ts";
 
@@ -9,7 +10,9 @@ export interface ToolsHooks {
   stop?(): Awaitable<void>;
 }
 
+/** One entry of the service `tools`: a started plugin of kind `tools`. */
 export interface StartedTools {
+  /** Name of the plugin. */
   readonly plugin: string;
   readonly hooks: ToolsHooks;
   /**

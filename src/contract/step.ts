@@ -1,3 +1,4 @@
+/** Plugins of kind `step`. */
 import type { Exchange } from "./exchange.ts";
 import type { ResponseHead } from "./heads.ts";
 import type { Host } from "./host.ts";
@@ -8,6 +9,7 @@ import type { Reply } from "./reply.ts";
 
 /** The surface, and the steps between, as the step sees them that wraps them with `around`. */
 export interface InnerSurface {
+  /** The `atomic` member of the surface. */
   readonly atomic: boolean;
   /**
    * Runs the surface. May be called at most once. Returns its Reply, or undefined after the surface has streamed its
@@ -31,7 +33,10 @@ export interface StepHooks<State = unknown> {
   createState?(x: Exchange): State;
   requestHeaders?(x: Exchange, ...state: StateOf<State>): Awaitable<Reply | void>;
   requestBody?(x: Exchange, body: Buffer, ...state: StateOf<State>): Awaitable<Reply | void>;
-  /** Maximum bytes of `requestBody`. A larger body is answered with 413. The smallest limit of a route applies. */
+  /**
+   * Maximum number of bytes that `requestBody` accepts. A larger body is answered with 413. The smallest limit of a
+   * route applies.
+   */
   readonly bodyBytes?: number;
   /** The status with which a body above the route's limit is answered, instead of 413. */
   readonly tooLargeStatus?: number;
@@ -88,7 +93,10 @@ export interface Step<Options = Record<string, never>, State = unknown>
   start(options: Options, host: Host): Awaitable<StepHooks<State>>;
 }
 
-/** Without type arguments, the schema determines the type of the options. `State`: see `StepHooks.createState`. */
+/**
+ * Declares a step, which inspects, changes or refuses exchanges. Without type arguments, the schema determines the type
+ * of the options. `State`: see `StepHooks.createState`.
+ */
 export function defineStep<const S extends OptionsSchema, State = unknown>(
   step: Omit<Step<OptionsOf<S>, State>, "kind" | "options"> & { readonly options: S },
 ): Step<OptionsOf<S>, State>;

@@ -24,6 +24,7 @@ export interface PluginStorage {
   list(prefix?: string): Promise<readonly string[]>;
 }
 
+/** An argument that breaks a limit of the storage. */
 export interface StorageRefusal extends Error {
   /**
    * `SLUICE_STORAGE_KEY`: the key or prefix is invalid. `SLUICE_STORAGE_VALUE`: the value is invalid or too large.

@@ -1,7 +1,9 @@
+/** `host.store`, `host.seal` and `host.claims`. Implemented in src/store. */
 import type { Replicas } from "./replicas.ts";
 import type { Session } from "./session.ts";
 import type { Sql } from "./sql.ts";
 
+/** The embedded store, and the shared stores if they are configured. */
 export interface Store {
   /**
    * Absolute path of the data folder. Each service has its own files in it. Only this gateway uses it while it runs.
@@ -9,8 +11,12 @@ export interface Store {
    * `openDataFolder` of `sluice-gateway/internal/store`.
    */
   readonly folder: string;
-  /** Returns the tables, in the data folder or in PostgreSQL. `lane`: purpose of the round trips, for metrics. */
+  /**
+   * Returns the tables of this gateway, in the data folder or in PostgreSQL. `lane`: the purpose of the round trips to
+   * PostgreSQL, for metrics.
+   */
   sql(lane: string): Sql;
+  /** Looks at the tables, to follow the changes of other gateways and commands. */
   readonly session: Session;
   /** The PostgreSQL database of `store.postgres`. Undefined if it is not set. */
   readonly postgres: Postgres | undefined;
@@ -54,7 +60,9 @@ export interface Postgres {
 }
 
 export interface ConnectionLimits {
+  /** Maximum number of connections. */
   readonly connections: number;
+  /** Time limit of a statement in milliseconds. Its outcome is then unknown. */
   readonly statementMs: number;
 }
 
@@ -64,6 +72,7 @@ export type RunStatement = (
   values?: readonly unknown[],
 ) => Promise<readonly Readonly<Record<string, unknown>>[]>;
 
+/** A statement that did not succeed. */
 export interface DatabaseFailure extends Error {
   /** True if the server answered with an error, so that nothing was committed. */
   readonly isRefused: boolean;
@@ -78,7 +87,10 @@ export interface DatabaseFailure extends Error {
 export interface Redis {
   /** Whether Redis answers. This is checked every second, even if Redis has never answered. */
   readonly isUp: boolean;
-  /** Number of gateways that share the Redis, at least 1. While Redis does not answer, each divides a limit by it. */
+  /**
+   * Number of gateways that share the Redis, at least 1. While Redis does not answer, each gateway divides a limit by
+   * it.
+   */
   readonly replicas: number;
   /** Sets `replicas`. The service that counts the gateways calls it. */
   setReplicas(count: number): void;
@@ -107,14 +119,23 @@ export interface Redis {
  * their content. They are valid on every replica.
  */
 export interface Seal {
-  /** Returns a token. `purpose`: separates tokens of different uses. `expiresAt`: milliseconds since 1970. */
+  /**
+   * Returns a token with this value. `purpose`: separates tokens of different uses. `expiresAt`: milliseconds since
+   * 1970.
+   */
   seal(purpose: string, value: object, expiresAt: number): string;
-  /** Undefined if the token is forged or has another purpose. The caller must check `expiresAt`. */
+  /**
+   * Returns the value of a token. Undefined if the token is forged or was made for another purpose. The caller must
+   * check `expiresAt`.
+   */
   open(
     purpose: string,
     token: string,
   ): { readonly value: unknown; readonly expiresAt: number } | undefined;
-  /** Returns 32 bytes that only this deployment has, the same on every replica. `purpose`: text without line breaks. */
+  /**
+   * Returns a key of 32 bytes that only this deployment has, the same on every replica. `purpose`: a text without line
+   * breaks that separates keys of different uses.
+   */
   key(purpose: string): Buffer;
 }
 
@@ -135,8 +156,9 @@ export interface Claims {
    */
   claim(id: string, until: number): Promise<boolean>;
   /**
-   * Ends the session, or whatever else has this id. `until`: its normal end in milliseconds since 1970. The end is
-   * durable when this has resolved, and other replicas follow within one second. Rejects with a StoreError.
+   * Ends the session, or whatever else has this id. `until`: the time at which it would have ended anyway, in
+   * milliseconds since 1970. The end is durable when this has resolved. Other replicas follow within one second. Rejects
+   * with a StoreError.
    */
   end(id: string, until: number): Promise<void>;
   /** Returns whether `end` was called for this id. */

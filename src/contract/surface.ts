@@ -1,3 +1,4 @@
+/** Plugins of kind `surface`. */
 import type { Exchange } from "./exchange.ts";
 import type { Host } from "./host.ts";
 import type { Documented, Manifest } from "./manifest.ts";
@@ -7,9 +8,10 @@ import type { Refused, Reply } from "./reply.ts";
 
 export interface SurfaceHooks {
   /**
-   * If present, the core reads the whole body. `bytes`: maximum size. `types`: accepted media types; others are
-   * answered with 415. `json`: true for JSON, of which a body with more than 65,536 members and elements or more than
-   * 128 levels is answered with 400 before any hook gets it. The default is true if `types` lists a JSON type.
+   * If present, the core reads the whole body first. `bytes`: maximum size. `types`: the accepted media types; others
+   * are answered with 415. `json`: true if the body is JSON. Then a body with more than 65,536 members and elements or
+   * more than 128 levels is answered with 400 before any hook gets it. The default is true if `types` lists a JSON
+   * type.
    */
   readonly body?: {
     readonly bytes: number;

@@ -1,3 +1,4 @@
+/** The threads of a process that serves with several (`server.threads`). */
 import type { Awaitable } from "./phase.ts";
 
 /**
@@ -9,6 +10,7 @@ import type { Awaitable } from "./phase.ts";
  */
 export interface Threads {
   readonly index: number;
+  /** The number of threads that serve. */
   readonly count: number;
   /** All indexes are below this number. */
   readonly slots: number;
@@ -18,8 +20,9 @@ export interface Threads {
    */
   memory(name: string, bytes: number): SharedArrayBuffer;
   /**
-   * Calls the newest `serve` with this name, by default in the main thread. Rejects with a copy of the answer's error
-   * (message, `code`, `remedy`), or with an Error if the thread ends or does not answer within 10 s.
+   * Asks another thread, by default the main thread, where `serve` must have been called with the same name. Rejects
+   * with a copy of the answer's error (message, `code`, `remedy`), or with an Error if the thread ends or does not answer
+   * within 10 s.
    */
   call(name: string, value: unknown, to?: number): Promise<unknown>;
   /** Answers the calls of other threads, until it is disposed of. Of several with one name, the newest answers. */

@@ -1,3 +1,4 @@
+/** Plugins of kind `tools`. */
 import type { Host } from "./host.ts";
 import type { Manifest } from "./manifest.ts";
 import type { Awaitable } from "./phase.ts";

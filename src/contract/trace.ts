@@ -8,6 +8,7 @@ export type SpanAttributes = Readonly<
   Record<string, string | number | boolean | readonly string[] | undefined>
 >;
 
+/** The span of the exchange, or a span below it. */
 export interface TraceSpan {
   /** 32 hex digits: the trace of the client if it sent one, else a trace that the gateway began. */
   readonly traceId: string;

@@ -1,3 +1,5 @@
+/** The failure of a request to a backend: the one value that the log, the metrics and all other observers get. */
+
 /**
  * How a request to a backend failed.
  *

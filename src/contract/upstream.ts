@@ -13,10 +13,12 @@ export interface ForwardOptions {
   readonly bodyBytes?: number;
 }
 export interface FieldChanges {
+  /** Fields that replace all fields of the same name. */
   readonly set?: Readonly<Record<string, string>>;
   readonly remove?: readonly string[];
 }
 
+/** Settings of a single forwarded request. */
 export interface ForwardWith {
   /** Path and query (`/…`) that replace those of the request. */
   readonly target?: string;
@@ -32,8 +34,9 @@ export interface ForwardWith {
 /** Forwards requests to an upstream. Bodies are streamed in both directions and never buffered as a whole. */
 export interface Forwarder {
   /**
-   * Resolves to a Reply if nothing has reached the client, for example 503 when the upstream failed or 413; resolves to
-   * undefined when the streamed answer has ended, whether it is whole or not. Rejects only because of a bug.
+   * Forwards the request and streams the answer back. Resolves to a Reply if nothing has reached the client, for
+   * example 503 when the upstream failed or 413; resolves to undefined when the streamed answer has ended, whether it
+   * is whole or not. Rejects only because of a bug.
    */
   forward(x: Exchange, forwarded?: ForwardWith): Promise<Reply | undefined>;
 }
@@ -45,12 +48,14 @@ export interface Upstreams {
   forwarder(name: string, options?: ForwardOptions): Forwarder | undefined;
 }
 
+/** An upstream as configured in pipeline.yaml, with defaults filled in. */
 export interface Upstream {
   readonly name: string;
   readonly urls: readonly string[];
   readonly connectMs: number;
   readonly headersMs: number;
   readonly idleMs: number;
+  /** Maximum number of connections per URL. */
   readonly connections: number;
 }
 
@@ -68,6 +73,7 @@ export interface UpstreamClientOptions {
   readonly maxAnswerBytes?: number;
 }
 
+/** A request of a plugin's own to a server. */
 export interface UpstreamRequest {
   /** Default: `GET`. */
   readonly method?: string;
@@ -97,7 +103,8 @@ export interface UpstreamAnswer {
 
 /**
  * A client with a pool of connections to one server. If the server closes a kept connection, a request is sent once
- * more: an idempotent one if its answer had not begun, and any other only if the server cannot have read it.
+ * more: a request with an idempotent method if its answer had not begun, and any other request only if the server
+ * cannot have read it.
  */
 export interface UpstreamClient {
   /** Rejects with an Error if there is no complete answer, and with the reason of `signal` if it aborts. */

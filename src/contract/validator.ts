@@ -1,3 +1,4 @@
+/** Functions that validate values against a JSON Schema, the errors that they report, and how they are compiled. */
 import type { JsonSchema } from "./json.ts";
 
 /** An error in the form of ajv. */

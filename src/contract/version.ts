@@ -34,6 +34,7 @@ export function deprecatedHooks(
 /** A version range such as `^1` or `^1.2`: this first number, and at least this second one. */
 const rangePattern = /^\^([1-9]\d{0,3})(?:\.(\d{1,4}))?$/;
 
+/** Returns whether the value is a range, or several with `||` between them. */
 export function isContractRange(value: unknown): value is string {
   return typeof value === "string" && rangesOf(value).every((range) => range !== null);
 }

@@ -149,7 +149,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     await Promise.allSettled(
       running.map(async (thread) => {
         const dump = await threads.call(metricsCall, undefined, thread.index, metricsLimitMs);
-// The thread answers with the result of `dump` of its metrics.
+        // The thread answers with the result of `dump` of its metrics.
         thread.metrics = dump as readonly FamilyDump[];
         const failing = await threads.call(failingCall, undefined, thread.index, metricsLimitMs);
         // The thread answers with JSON of statuses that have been checked.

@@ -42,7 +42,7 @@ export async function openSqliteSql(state: StateFile, clock: Clock): Promise<Sql
     return promise;
   };
   return {
-// A statement resolves to its rows, and a transaction to what its work returned.
+    // A statement resolves to its rows, and a transaction to what its work returned.
     async query(text, values = []) {
       assertStorable(values);
       return (await add({ text, values })) as readonly SqlRow[];
