@@ -8,17 +8,14 @@ export interface Demo {
   /** Text of `sluice dev --help` about the demo: a paragraph, and environment variables with their meanings. */
   readonly help?: { readonly text: string; readonly variables?: Readonly<Record<string, string>> };
   /**
-   * Starts the demo backends that `env` does not replace with real ones. Returns the environment variables with which
-   * the gateway finds them. `started` closes them.
+   * Starts the demo backends that `env` does not replace with real ones. `started` closes them. Returns the variables
+   * with which the gateway finds them.
    */
   start?(env: Environment, started: AsyncDisposableStack): Promise<Environment>;
-  /** Returns a key with which the example requests work. */
   createKey?(gateway: DemoGateway): Promise<DemoKey>;
-  /** Describes the module's part of the running gateway. */
   describe(setUp: DemoSetUp): Promise<DemoDescription> | DemoDescription;
 }
 
-/** The running gateway, as far as the demos need it. */
 export interface DemoGateway {
   readonly config: Config;
   readonly url: string;
@@ -47,7 +44,6 @@ export interface DemoDescription {
   readonly position: number;
   /** Lines of the banner: a label of at most 11 characters, and a text. */
   readonly lines: readonly (readonly [string, string])[];
-  /** Members of the JSON output. */
   readonly json: Readonly<Record<string, unknown>>;
   readonly requests?: readonly ExampleRequest[];
   /** Shell commands that are printed after the requests. */
@@ -59,11 +55,9 @@ export interface ExampleRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** The same request as a shell command. */
   readonly curl: string;
 }
 
-/** Returns a JSON request as data and as a curl command. */
 export function exampleRequest(
   url: string,
   key: DemoKey | undefined,
@@ -79,7 +73,6 @@ export function exampleRequest(
   return { method: "POST", url, headers, body, curl };
 }
 
-/** Returns whether two URLs have the same host and port. */
 export function hasSameHost(one: string, other: string): boolean {
   return new URL(one).host === new URL(other).host;
 }

@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-/** The command line: finds the command, parses its arguments, and exits with the exit code that it returns. */
 import { parseArgs } from "node:util";
 import { allCommands, commonOptions, findCommand } from "./commands/all.ts";
 import { UsageError, type Command, type OptionValues } from "./commands/command.ts";
@@ -10,10 +9,7 @@ import { nearest } from "./config/nearest.ts";
 import { keepCompiledCode } from "./kept-files.ts";
 import { errorCode } from "./base/error-code.ts";
 
-/**
- * Minimum major version of Node. It is checked before the commands are imported, because an older Node fails on syntax
- * and imports that it does not support.
- */
+/** Checked before the commands are imported, because an older Node fails on their syntax and imports. */
 const minNodeVersion = 24;
 
 /** Time for output and for the last retry of a trace export, after a command that was stopped by a signal returns. */
@@ -57,7 +53,6 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   }
 }
 
-/** Expands `sluice --version`, `sluice help` and `sluice help keys` to the commands that they stand for. */
 function withoutAliases(argv: readonly string[]): readonly string[] {
   const [first, second] = argv;
   if (first === "--version" || first === "-v") return ["version", ...argv.slice(1)];
@@ -111,9 +106,8 @@ function textOf(value: OptionValues[string]): string | undefined {
 }
 
 /**
- * Loads environment variables from `file`. Variables that are already set keep their values. Node itself also reads the
- * option `--env-file`, even after the script name, and exits with 9 if the file is missing:
- * https://github.com/nodejs/node/issues/54232.
+ * Variables that are already set keep their values. Node itself also reads `--env-file`, even after the script name,
+ * and exits with 9 if the file is missing: https://github.com/nodejs/node/issues/54232.
  */
 function loadEnvFile(file: string): void {
   try {

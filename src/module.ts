@@ -14,7 +14,6 @@ import type { Tables } from "./store/sql/tables.ts";
 export interface Module {
   /** The services of the module. Each is started if a plugin in use needs it. */
   readonly services?: readonly Service<never>[];
-  /** Names of services that every gateway starts. */
   readonly alwaysOn?: readonly string[];
   /**
    * Maps a service of this module to a service of another module, with which it is started, or to `tools`, if it is
@@ -23,10 +22,7 @@ export interface Module {
   readonly companions?: Readonly<Record<string, string>>;
   /** The tables of the module in `host.store.sql`. Those of the core are made before them. */
   readonly tables?: () => Promise<Tables>;
-  /**
-   * The databases that the module keeps in the data folder: the schema version that this release writes, by file name.
-   * `sluice restore` refuses newer ones.
-   */
+  /** Schema versions that this release writes, by file name in the data folder. `sluice restore` refuses newer ones. */
   readonly databases?: () => Promise<Readonly<Record<string, number>>>;
   /**
    * Names of databases in the data folder that can be replaced by empty ones. A gateway that starts sets a damaged one
@@ -36,16 +32,15 @@ export interface Module {
   /** The scripts that make the tables of the module in PostgreSQL. Those of the core run before them. */
   readonly migrations?: () => Promise<readonly Migration[]>;
   /**
-   * Files in the data folder that hold how far something outside of the gateway has come, such as a delivery. A backup
-   * contains them, but a restore never replaces one, so that the position does not go back. The values are notes for the
-   * operator, printed by `sluice restore` if the backup contains the file.
+   * Files in the data folder that hold how far something outside of the gateway has come, such as a delivery. A restore
+   * never replaces one, so that the position does not go back. The values are notes that `sluice restore` prints.
    */
   readonly positions?: Readonly<Record<string, string>>;
   /** Returns the settings of the module's sections that should not go to production, for `sluice check --strict`. */
   readonly production?: ProductionCheck;
   /**
-   * Returns the settings of the module's sections that must be equal on all gateways with the same database, by section.
-   * A gateway with other settings is reported; each applies its own. The sections have been validated.
+   * Returns the validated settings that must be equal on all gateways with the same database, by section. A gateway
+   * with other settings is reported; each applies its own.
    */
   readonly sharedSettings?: (
     sections: Readonly<Record<string, unknown>>,
@@ -55,12 +50,9 @@ export interface Module {
   readonly ownFields?: readonly string[];
   /** The commands that the module adds to `sluice`, by name. A name may have an option: `verify --head`. */
   readonly commands?: Readonly<Record<string, ModuleCommand>>;
-  /** The subcommands that the module adds to `sluice store`. */
   readonly store?: () => Promise<StoreSubcommands>;
   readonly init?: () => Promise<InitParts>;
-  /** The part of `sluice dev` that belongs to the module. */
   readonly demo?: () => Promise<Demo>;
-  /** Rules that the module adds to the contract suite of plugins. */
   readonly suiteRules?: () => Promise<readonly SuiteRule[]>;
   /** Returns what an operator must do before the module is of use. Called when `sluice start` announces the gateway. */
   readonly firstSteps?: () => Promise<FirstSteps>;
@@ -85,21 +77,16 @@ export type FirstSteps = (
       /** The warning in the log, and its field `next`. */
       readonly message: string;
       readonly next: string;
-      /** Text for a terminal. */
       readonly text: string;
     }
   | undefined
 >;
 
-/** The running gateway, as far as the first steps need it. */
 export interface StartedGateway {
-  /** Undefined if the service does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
 }
 
-/** The part of `sluice init` that belongs to a module. */
 export interface InitParts {
-  /** Templates of pipeline.yaml by name. */
   readonly templates?: Readonly<Record<string, InitTemplate>>;
   /** Meanings of the environment variables that templates and the shipped pipeline.yaml read, for .env.example. */
   readonly variables?: Readonly<Record<string, string>>;

@@ -1,4 +1,3 @@
-/** A failed start as faults, each with a position and a remedy. */
 import type { Config } from "./config/config.ts";
 import { fault, type Fault } from "./config/fault.ts";
 import { StoreError } from "./store/store-error.ts";

@@ -1,10 +1,9 @@
-/** Lists of addresses and CIDR blocks, such as trusted proxies. */
 import { BlockList, isIP } from "node:net";
 
 /**
- * Returns a function that tests whether an address is in one of `entries` (`192.0.2.1`, `10.0.0.0/8`, `fd00::/8`). It
- * returns false for text that is not an address. If an entry is neither an address nor a block, `addressList` throws
- * the error of node:net; check entries with `isAddressBlock` first.
+ * Tests addresses against `entries` (`192.0.2.1`, `10.0.0.0/8`, `fd00::/8`). Text that is not an address is in no list.
+ * Throws the error of node:net for an entry that is neither an address nor a block; check entries with `isAddressBlock`
+ * first.
  */
 export function addressList(entries: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
@@ -20,7 +19,6 @@ export function addressList(entries: readonly string[]): (address: string) => bo
   };
 }
 
-/** Returns true if the text is an IP address or a CIDR block. */
 export function isAddressBlock(text: string): boolean {
   const [address = "", bits, rest] = text.split("/");
   const family = isIP(address);

@@ -1,11 +1,9 @@
-/** The key of a client's address for limits: one IPv4 address, or the IPv6 network that is assigned to one client. */
 import { isIPv4 } from "node:net";
 
 /**
- * Returns the text under which an address is counted. An IPv4 address is returned unchanged, even if it is mapped into
- * IPv6. An IPv6 address in any notation is returned as its network of `ipv6Prefix` bits in lower-case hex groups
- * (`2001:db8:0:7::/64`). A subscriber commonly has a whole /64 or more (RFC 6177) and could change single IPv6
- * addresses freely. Text that is not an address is returned unchanged.
+ * Returns the text under which limits count an address: an IPv4 address, even if it is mapped into IPv6, or the IPv6
+ * network of `ipv6Prefix` bits (`2001:db8:0:7::/64`), because a subscriber commonly has a whole /64 or more (RFC 6177)
+ * and could change single addresses freely. Text that is not an address is returned unchanged.
  */
 export function addressKey(address: string, ipv6Prefix = 64): string {
   if (!address.includes(":")) return address;
@@ -19,10 +17,7 @@ export function addressKey(address: string, ipv6Prefix = 64): string {
   return `${kept.join(":")}${kept.length < 8 ? "::" : ""}/${ipv6Prefix}`;
 }
 
-/**
- * Returns the IPv4 address that is mapped into these groups. A dual-stack socket shows an IPv4 client as
- * `::ffff:192.0.2.1` (RFC 4291 section 2.5.5.2).
- */
+/** A dual-stack socket shows an IPv4 client as `::ffff:192.0.2.1` (RFC 4291 section 2.5.5.2). */
 function mappedIpv4(groups: readonly number[]): string | undefined {
   const [high = 0, low = 0] = groups.slice(6);
   const mapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);
@@ -52,7 +47,6 @@ function parseGroups(text: string): number[] {
   });
 }
 
-/** Returns the mask that keeps the first `bits` bits of a group: all of them for 16 or more, none for 0. */
 function groupMask(bits: number): number {
   return bits >= 16 ? 0xffff : (0xffff << (16 - bits)) & 0xffff;
 }

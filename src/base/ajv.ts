@@ -10,7 +10,6 @@ const require = createRequire(import.meta.url);
 /** The build puts ajv into a file of its own (.ci/bundle.ts). */
 const source = codeSuffix === ".ts" ? "ajv/dist/2020.js" : packageFile("src/chunks/ajv.cjs");
 
-/** `more`: options of ajv that replace the defaults. */
 export function createAjv(compiler: CompilerOptions, more: Options = {}): Ajv2020 {
   const { drafts: _, formatTests: __, keywords = [], ...options } = compiler;
   // `require` returns any. These are the package's own types.

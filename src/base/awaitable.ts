@@ -1,7 +1,6 @@
 /** Values that may be promises. Code on the path of a request must not create a promise for a value that is known. */
 import type { Awaitable } from "../contract/phase.ts";
 
-/** Calls `use` with the value: at once if it is known, otherwise when its promise is fulfilled. */
 export function andThen<T, Result>(
   value: Awaitable<T>,
   use: (value: T) => Awaitable<Result>,

@@ -1,7 +1,6 @@
 /** A map with a maximum size, which drops the least recently used entry. Browsers run this file, too. */
 
 export class BoundedMap<K, V> {
-  /** The entries, the least recently used one first. */
   readonly #entries = new Map<K, V>();
   readonly #maxSize: number;
   readonly #dropped: ((value: V) => void) | undefined;
@@ -16,7 +15,6 @@ export class BoundedMap<K, V> {
     return this.#entries.size;
   }
 
-  /** Returns the value of `key` and makes it the most recently used one. */
   get(key: K): V | undefined {
     const value = this.#entries.get(key);
     if (value === undefined) return undefined;
@@ -34,7 +32,6 @@ export class BoundedMap<K, V> {
     return this.#entries.has(key);
   }
 
-  /** Sets the value of `key` and makes it the most recently used one. */
   set(key: K, value: V): void {
     this.#entries.delete(key);
     if (this.#entries.size >= this.#maxSize) this.#dropOldest();

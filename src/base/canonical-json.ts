@@ -1,5 +1,3 @@
-/** Canonical JSON: equal values have equal text, in whatever order their members were written. */
-
 /** The maximum depth of strict JSON. It keeps the recursion from exceeding the stack. */
 const maxDepth = 128;
 
@@ -45,7 +43,6 @@ function objectText(value: object, depth: number): string | undefined {
   return `{${parts.join(",")}}`;
 }
 
-/** Returns one text for equal values: canonical JSON, or what JSON.stringify writes for a value that has none. */
 export function stableJson(value: unknown): string {
   return canonicalJson(value) ?? JSON.stringify(value);
 }

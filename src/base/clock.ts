@@ -1,4 +1,3 @@
-/** The clock of the system. */
 import type { Clock } from "../contract/clock.ts";
 
 /** The origin of `performance.now()`, which differs between threads, in milliseconds of the clock that they share. */

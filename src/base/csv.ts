@@ -1,9 +1,6 @@
 /** CSV as in RFC 4180, for files that people open in a spreadsheet. */
 
-/**
- * Returns the line of these fields, without its line break. A text that a spreadsheet would run as a formula begins
- * with an apostrophe; numbers are not changed.
- */
+/** Returns a line without its line break. Text that a spreadsheet would run as a formula begins with an apostrophe. */
 export function csvLine(fields: readonly (string | number | boolean)[]): string {
   return fields
     .map((field) => quoted(typeof field === "string" ? withoutFormula(field) : String(field)))

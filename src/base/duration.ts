@@ -1,5 +1,3 @@
-/** Durations as text, such as `15m`. */
-
 export const durationPattern = /^(\d{1,9})(ms|s|m|h|d)$/;
 const unitMs: Readonly<Record<string, number>> = {
   ms: 1,

@@ -4,16 +4,13 @@
  */
 import type { Refused } from "../contract/reply.ts";
 
-/** A code that clients see. */
 export interface GatewayError extends CallFailure {
   readonly status: number;
   /** Minimum wait in seconds, sent as `Retry-After`. Clients add backoff with jitter. */
   readonly retryAfter?: number;
 }
 
-/** A code of a call that failed. */
 export interface CallFailure {
-  /** The reason in words. */
   readonly message: string;
   /** True if the call was tried and failed, false if it was refused. */
   readonly isFailure?: boolean;
@@ -43,7 +40,6 @@ export interface GatewayErrors extends Record<keyof typeof coreErrors, GatewayEr
 export type GatewayCode = keyof GatewayErrors & string;
 
 const refusals: Record<string, GatewayError> = { ...coreErrors };
-/** All codes that clients can see. */
 export const gatewayErrors: Readonly<Record<string, GatewayError>> = refusals;
 
 /** Codes of calls that have no `GATEWAY_*` code. */
@@ -55,9 +51,7 @@ const calls: Record<string, CallFailure> = {
   UPSTREAM_ERROR: { message: "the upstream could not answer", isFailure: true },
 };
 
-/** The codes that a module adds to the catalogues. */
 export interface ModuleErrors {
-  /** Codes that clients see. */
   readonly refusals?: Readonly<Record<string, GatewayError>>;
   /** Codes of calls in answers that have a format of their own. */
   readonly calls?: Readonly<Record<string, CallFailure>>;
@@ -71,14 +65,14 @@ export function addErrors(added: ModuleErrors): void {
   Object.assign(faults, added.faults);
 }
 
-/** Returns the entry of the code of a call. The message of a code that is not declared is the code itself. */
+/** The message of a code that is not declared is the code itself. */
 export function callFailure(code: string): CallFailure {
   return refusals[code] ?? calls[code] ?? { message: code };
 }
 
 /**
- * Value of `details.reason` for the statuses that share GATEWAY_INVALID_PARAMS, so that a program can tell them apart
- * (decisions.md section 4 fixes their code). A reason never changes its meaning.
+ * Values of `details.reason`, which distinguish the statuses that share GATEWAY_INVALID_PARAMS (decisions.md section
+ * 4). A reason never changes its meaning.
  */
 export const statusReasons: Readonly<Partial<Record<number, string>>> = {
   405: "method_not_allowed",
@@ -106,8 +100,8 @@ export interface RefuseOptions {
 }
 
 /**
- * Returns an error in the envelope `{ error, error_code, details? }`, for a hook to return. Throws for a code that no
- * module has declared yet: a module's files must not call it with the module's own codes while they are imported.
+ * Returns an error in the envelope `{ error, error_code, details? }`. Throws for a code that no module has declared
+ * yet: a module's files must not call it with the module's own codes while they are imported.
  */
 export function refuse(code: GatewayCode, options: RefuseOptions = {}): Refused {
   const entry = refusals[code];
@@ -128,10 +122,7 @@ export function refuse(code: GatewayCode, options: RefuseOptions = {}): Refused 
   };
 }
 
-/**
- * The faults that a configuration or a start can have: one code per kind of fault, with the remedy that `sluice check`
- * prints if the fault does not have a more precise one.
- */
+/** One code per kind of fault, with the remedy that `sluice check` prints if the fault has no more precise one. */
 const coreFaults = {
   SLUICE_FILE_MISSING:
     "Run `sluice init` to write a pipeline.yaml, or pass an existing file with --config or SLUICE_CONFIG.",
@@ -244,11 +235,10 @@ const coreFaults = {
   SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway. It drains before it stops.",
 } as const satisfies Record<string, string>;
 
-/** The codes of faults. A module adds its codes by declaration merging, and in `errors` of its module.ts. */
 export interface SluiceErrors extends Record<keyof typeof coreFaults, string> {}
 
 export type SluiceCode = keyof SluiceErrors & string;
 
 const faults: Record<string, string> = { ...coreFaults };
-/** The remedies of all faults. Modules add theirs when they are loaded, before the file is read. */
+/** Modules add their remedies when they are loaded, before the file is read. */
 export const sluiceErrors = faults as Readonly<Record<SluiceCode, string>>;

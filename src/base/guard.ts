@@ -3,10 +3,7 @@
  * exception: without a guard, one exchange's exception would end the process. Browsers run this file, too.
  */
 
-/**
- * Calls `run` and returns its result. If it throws, or returns a promise that rejects, the error goes to `failed`, which
- * should end the exchange. Never throws.
- */
+/** Errors of `run`, thrown or of a rejected promise, go to `failed`, which should end the exchange. Never throws. */
 export function runGuarded<Args extends readonly unknown[], T>(
   run: (...args: Args) => T,
   failed: (error: unknown) => void,
@@ -22,7 +19,6 @@ export function runGuarded<Args extends readonly unknown[], T>(
   }
 }
 
-/** Returns `run` as a callback that never throws: see `runGuarded`. */
 export function guarded<Args extends readonly unknown[]>(
   run: (...args: Args) => void,
   failed: (error: unknown) => void,

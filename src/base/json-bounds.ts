@@ -5,12 +5,10 @@
  */
 import { isEmpty, stringEnd } from "./json-text.ts";
 
-/** Maximum number of members and elements of one JSON text. */
 export const maxJsonParts = 65_536;
-/** Maximum number of arrays and objects around a value. It is also the default recursion limit of serde_json. */
+/** Maximum nesting, which is also the default recursion limit of serde_json. */
 export const maxJsonDepth = 128;
 
-/** The limit that a JSON text exceeds: `parts` for `maxJsonParts`, `depth` for `maxJsonDepth`. */
 export type JsonExcess = "parts" | "depth";
 
 /** A shorter text cannot close more than `maxJsonDepth` levels, so it is either within the limits or not JSON. */
@@ -23,10 +21,7 @@ const closeBracket = 0x5d;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
-/**
- * Returns the limit that a JSON text exceeds, or `undefined` if it exceeds none. The result is exact for valid JSON.
- * For any other text, the result may be wrong in both directions. `maxParts`: maximum number of members and elements.
- */
+/** The result is exact for valid JSON. For any other text, it may be wrong in both directions. */
 export function jsonExcess(text: string, maxParts: number = maxJsonParts): JsonExcess | undefined {
   if (text.length < minTextLength) return undefined;
   let parts = 0;
@@ -54,7 +49,6 @@ export function jsonExcess(text: string, maxParts: number = maxJsonParts): JsonE
   return undefined;
 }
 
-/** Returns the limit that a JSON text in UTF-8 exceeds, or `undefined` if it exceeds none. */
 export function jsonBytesExcess(bytes: Buffer): JsonExcess | undefined {
   // The structure of JSON is ASCII, and in UTF-8 these bytes are never part of another character, so latin1 is enough.
   // Most bodies are too short to need the conversion.

@@ -1,6 +1,5 @@
 /** JSON Pointers (RFC 6901). */
 
-/** Returns the token of a name in a JSON Pointer. */
 export function pointerKey(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

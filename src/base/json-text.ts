@@ -15,7 +15,6 @@ const closeBrace = 0x7d;
 /** Number of code units of a string that are read one by one before the native search is used. */
 const stepsBeforeSearch = 32;
 
-/** Returns the index of the first character at or after `from` that is not white space. */
 export function spaceEnd(text: string, from: number): number {
   let at = from;
   while (isSpace(text.charCodeAt(at))) at++;
@@ -27,9 +26,8 @@ function isSpace(unit: number): boolean {
 }
 
 /**
- * Returns the index after the closing quote of the string that starts at `open`. In a long string the quote is found by
- * a native search. After a quote that may be escaped, the next units are read one by one, because a search for each
- * escaped quote would cost more.
+ * In a long string, the closing quote is found by a native search. After a quote that may be escaped, the next units
+ * are read one by one, because a search for each escaped quote would cost more.
  */
 export function stringEnd(text: string, open: number): number {
   let at = open + 1;
@@ -47,7 +45,6 @@ export function stringEnd(text: string, open: number): number {
   }
 }
 
-/** Returns the index after the value that starts at `start`. */
 export function valueEnd(text: string, start: number): number {
   let depth = 0;
   for (let at = start; at < text.length; at++) {
@@ -68,7 +65,6 @@ export function valueEnd(text: string, start: number): number {
   return text.length;
 }
 
-/** Returns true if the array or object that starts at `open` is empty. */
 export function isEmpty(text: string, open: number): boolean {
   const unit = text.charCodeAt(spaceEnd(text, open + 1));
   return unit === closeBracket || unit === closeBrace;

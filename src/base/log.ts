@@ -1,4 +1,3 @@
-/** The gateway's log: JSON lines from pino, from which secrets are removed. */
 import { pino } from "pino";
 import type { Log, LogLine } from "../contract/log.ts";
 import { redact } from "./redact.ts";
@@ -10,7 +9,7 @@ export interface LogOptions {
   readonly destination?: { write(line: string): void };
 }
 
-/** The log of a process. It has one level that plugins do not have: `fatal`, for an error that ends the process. */
+/** `fatal`, which plugins do not have, is for an error that ends the process. */
 export interface ProcessLog extends Log {
   readonly fatal: LogLine;
 }

@@ -11,7 +11,6 @@ export interface MetaSchema {
   errors?: readonly { readonly instancePath: string; readonly message?: string }[] | null;
 }
 
-/** Returns an instance of ajv that has both schemas under their URLs. */
 export function ajvOfMetaSchemas(options: Options = {}): Ajv2020 {
   const ajv = new Ajv2020({ ...options, strict: false, validateFormats: false });
   ajv.addMetaSchema(draft7);

@@ -6,23 +6,17 @@ import { collectDefaultMetrics, Registry, type Metric } from "prom-client";
 import type { Counter, Family, Gauge, Histogram, Metrics } from "../contract/metrics.ts";
 
 export interface RenderedMetrics extends Metrics {
-  /** Returns all metrics in the text exposition format. */
   render(): Promise<string>;
-  /**
-   * Returns the current samples of a family. A histogram has samples for its buckets, sum and count. Empty if the
-   * family has not been declared.
-   */
+  /** Empty if the family has not been declared. A histogram has samples for its buckets, sum and count. */
   read(name: string): readonly ReadSample[];
   /** Declares a gauge whose values are computed each time it is read. Its series can disappear. */
   computed(name: string, help: string, values: () => readonly ComputedValue[]): void;
   /** Returns all families, except the computed ones. */
   dump(): readonly FamilyDump[];
-  /** Adds the families of `others` to the own ones, whenever the metrics are read. */
   addUp(others: OtherMetrics): void;
   readonly contentType: string;
 }
 
-/** The metrics of other threads. */
 export interface OtherMetrics {
   readonly families: Iterable<readonly FamilyDump[]>;
   /** Makes `families` the current ones, before all metrics are rendered. Never rejects. */
@@ -104,7 +98,6 @@ export function createMetrics(): RenderedMetrics {
       if (others !== undefined) {
         const sums = addUpFamilies(dump(), others.families);
         for (const family of [...sums, ...Array.from(computed.values(), (get) => get())]) {
-          // The registry uses only `name` and `get` of a metric.
           all.registerMetric({ name: family.name, get: () => family } as unknown as Metric);
         }
       }
@@ -131,7 +124,6 @@ export function createMetrics(): RenderedMetrics {
         values: values().map((value) => ({ metricName: name, ...value })),
       });
       computed.set(name, get);
-      // The registry uses only `name` and `get` of a metric.
       registry.registerMetric({ name, get } as unknown as Metric);
     },
     contentType: registry.contentType,
@@ -291,7 +283,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
     return known.series;
   }
 
-  /** Returns the samples. Called by the registry of prom-client when it renders. */
+  /** Called by the registry of prom-client when it renders. */
   get(): FamilyDump {
     const values = [...this.#series.values()].flatMap(({ labels, series }) =>
       series.samples().map(({ suffix, le, value }) => ({

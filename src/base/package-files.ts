@@ -6,13 +6,11 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-/** The folder with the package.json of Sluice, in a checkout and in the published package. */
 export const packageRoot = findRoot(import.meta.dirname);
 
 /** `.ts` if Node runs the sources, `.js` in the published package. */
 export const codeSuffix = import.meta.filename.endsWith(".ts") ? ".ts" : ".js";
 
-/** Returns the absolute path of a file of this package. `path` starts at the root of the package. */
 export function packageFile(path: string): string {
   return join(packageRoot, path);
 }

@@ -11,16 +11,13 @@ import { isContainer } from "./is-object.ts";
 import { jsonExcess } from "./json-bounds.ts";
 import { spaceEnd, stringEnd } from "./json-text.ts";
 
-/**
- * Parses JSON text. Throws SyntaxError like JSON.parse, and also for a text with more than 65,536 members and elements
- * or more than 128 levels.
- */
+/** Throws SyntaxError like JSON.parse, and also for a text that exceeds the limits of json-bounds.ts. */
 export function parseJson(text: string): unknown {
   if (jsonExcess(text) !== undefined) throw new SyntaxError("the JSON text exceeds its bounds");
   return parseBoundedJson(text);
 }
 
-/** Like `parseJson`, but returns undefined where that throws. Also returns undefined if `text` is undefined. */
+/** Like `parseJson`, but returns undefined where that throws. */
 export function parseOrUndefined(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {
@@ -30,7 +27,7 @@ export function parseOrUndefined(text: string | undefined): unknown {
   }
 }
 
-/** Like the argument of JSON.parse. `source`: the text of a number, string, boolean or null. */
+/** `source`: the text of a number, string, boolean or null. */
 export type Reviver = (
   name: string,
   value: unknown,
@@ -80,7 +77,6 @@ function withPlainNames(text: string): string {
   return plain + text.slice(copied);
 }
 
-/** Returns true if a colon follows, so that the string is a member name. */
 function isName(text: string, end: number): boolean {
   return text[spaceEnd(text, end)] === ":";
 }

@@ -1,5 +1,3 @@
-/** Removes secrets from log lines. */
-
 const censor = "[redacted]";
 
 /** Members whose value is always a secret, at any depth. The value is a quoted string, including its escapes. */
@@ -11,11 +9,7 @@ const bearerTokens = /\b(Bearer|Basic) +[A-Za-z0-9\-._~+/]+=*/gi;
 /** The credentials in the URL of an upstream or a store: `https://user:password@node`. */
 const urlCredentials = /:\/\/[^/@\s"?#]+@/g;
 
-/**
- * Removes secrets from a line of JSON or any other text: the values of members with the name of a secret, API keys,
- * bearer and basic credentials, and credentials in URLs. It works on the text, so it also covers messages and stack
- * traces at any depth, which the path-based `redact` of pino does not.
- */
+/** Works on text, so it covers messages and stack traces at any depth, which pino's path-based `redact` does not. */
 export function redact(line: string): string {
   return line
     .replace(secretMembers, `"$1":"${censor}"`)

@@ -22,15 +22,15 @@ export interface CompilerRecord {
 
 let records: Map<string, CompilerRecord> | undefined;
 
-/** From now on, records which compiler compiles which schemas. The build compiles these schemas. */
+/** From now on, records which compiler compiles which schemas, for the build. */
 export function recordSchemas(): ReadonlyMap<string, CompilerRecord> {
   records ??= new Map();
   return records;
 }
 
 /**
- * Creates a compiler. `name`: unique in the gateway, and always used with the same options. ajv is large, so it is only
- * loaded for a schema that the build has not compiled.
+ * `name`: unique in the gateway, and always used with the same options. ajv is large, so it is only loaded for a schema
+ * that the build has not compiled.
  */
 export function schemaCompiler(name: string, options: CompilerOptions): SchemaCompiler {
   const compiled = compiledSchemas(name, formatsOf(options));

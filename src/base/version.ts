@@ -1,4 +1,3 @@
-/** The version of this package, read from its package.json. */
 import { readFileSync } from "node:fs";
 import { isObject } from "./is-object.ts";
 import { packageFile } from "./package-files.ts";

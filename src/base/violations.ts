@@ -1,10 +1,6 @@
-/** The schema of the `details` of a refusal that lists where a request does not match its schema. */
 import type { JsonSchema } from "../contract/json.ts";
 
-/**
- * Returns the JSON Schema of `{ violations: [{ path, reason }] }` with at most `max` violations. `path` is a path into
- * the request (decisions.md section 6).
- */
+/** Schema of `{ violations: [{ path, reason }] }`. `path` is a path into the request (decisions.md section 6). */
 export function violationsSchema(max: number): JsonSchema {
   return {
     type: "object",

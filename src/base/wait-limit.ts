@@ -1,4 +1,3 @@
-/** A time limit for many waits that have the same limit. */
 import type { Clock } from "../contract/clock.ts";
 import { LinkedList, type Linked } from "./linked-list.ts";
 
@@ -10,12 +9,11 @@ export interface WaitingAs<T> extends Linked<T> {
   expired(): void;
 }
 
-/** Something that waits in a list with waits of any kind. */
 export interface Waiting extends WaitingAs<Waiting> {}
 
 /**
- * Ends waits after `limitMs`. Because all have the same limit, one timer for the oldest is enough. A timer per wait
- * would cost each request several microseconds.
+ * Because all waits have the same limit, one timer for the oldest is enough. A timer per wait would cost each request
+ * several microseconds.
  */
 export class WaitLimit<T extends WaitingAs<T> = Waiting> {
   readonly limitMs: number;
@@ -28,12 +26,10 @@ export class WaitLimit<T extends WaitingAs<T> = Waiting> {
     this.limitMs = limitMs;
   }
 
-  /** Number of waits that have neither ended nor expired. */
   get size(): number {
     return this.#waiting.size;
   }
 
-  /** The one that has waited for the longest time. Undefined if nothing waits. */
   get oldest(): T | undefined {
     return this.#waiting.oldest;
   }

@@ -1,4 +1,3 @@
-/** All commands of `sluice`: those of the gateway, and those of the modules that ship with it. */
 import type { ModuleCommand } from "../module.ts";
 import type { Command } from "./command.ts";
 
@@ -9,7 +8,7 @@ export const commonOptions = {
   help: { type: "boolean", short: "h" },
 } as const satisfies Command["options"];
 
-/** The commands of the gateway. Each is loaded on use, so that `sluice check` does not load the server's modules. */
+/** Each command is loaded on use, so that `sluice check` does not load the server's modules. */
 const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   init: { load: async () => (await import("./init.ts")).init },
   start: { load: async () => (await import("./start.ts")).start, semiSpaceMiB: 8 },
@@ -30,7 +29,7 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
 };
 
 /**
- * The modules are only read for a command that is not one of the gateway's own. `argv`: the arguments after the name. An
+ * Reads the modules only for a command that is not the gateway's own. `argv`: the arguments after the name, because an
  * option can choose another command of a module, such as `verify --head`.
  */
 export async function findCommand(

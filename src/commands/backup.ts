@@ -1,4 +1,3 @@
-/** `sluice backup`: copies the data folder while a gateway uses it. */
 import { resolve } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { streamBackup, writeBackup } from "../store/backup/write-backup.ts";
@@ -46,7 +45,6 @@ The archive contains hashes of keys and the secret that signs tokens. Keep it as
   },
 };
 
-/** Returns the absolute path of the only argument. */
 export function fileArgument(positionals: readonly string[], command: string): string {
   const [file, extra] = positionals;
   if (file === undefined) throw new UsageError(`missing argument FILE for ${command}`);

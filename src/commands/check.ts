@@ -1,4 +1,3 @@
-/** `sluice check`: reports every fault of pipeline.yaml without opening a port. */
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemClock } from "../base/clock.ts";
@@ -68,7 +67,6 @@ Exit code 0 without faults, else 1.`,
   },
 };
 
-/** Returns the settings that should not go to production, from the part of the file that could be read. */
 async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
   if (startable === undefined) return [];
   const { production } = await shippedModules();
@@ -186,7 +184,6 @@ function printProse(context: CommandContext, { validated, faults, linked }: Foun
   }
 }
 
-/** Prints the compiled order as text: per route, the steps in their order and the surface that answers. */
 export function printOrder(config: Config): string[] {
   return orderOf(config).flatMap(({ route, run, to }) => [route, `  ${[...run, to].join(" > ")}`]);
 }

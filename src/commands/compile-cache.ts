@@ -1,13 +1,13 @@
 /**
- * V8's compiled code, which makes the next start faster. Node's own folder for it is in the shared temporary folder,
- * where another user may have made it first. That user could then replace the code that this process reads back.
+ * Node's own folder for V8's compiled code is in the shared temporary folder, where another user may have made it
+ * first. That user could then replace the code that this process reads back.
  */
 import { lstatSync, mkdirSync } from "node:fs";
 import { enableCompileCache } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Uses a folder of this user, unless the variables of Node choose another one or none. */
+/** The variables of Node can choose another folder or none. */
 export function useCompileCache(): void {
   const { NODE_COMPILE_CACHE: chosen } = process.env;
   const [folder] = compileCacheFolders();
@@ -15,8 +15,8 @@ export function useCompileCache(): void {
 }
 
 /**
- * Returns the folders that may have compiled code, in the order in which they are used. `own`: a folder of the package,
- * which only those can change who can change the code itself.
+ * Returns folders in the order of use. `own`: a folder of the package, which only those can change who can change the
+ * code.
  */
 export function compileCacheFolders(own?: string): readonly string[] {
   const { NODE_COMPILE_CACHE: chosen, NODE_DISABLE_COMPILE_CACHE: disabled } = process.env;
@@ -25,7 +25,7 @@ export function compileCacheFolders(own?: string): readonly string[] {
   return [own, privateFolder(tmpdir())].filter((folder) => folder !== undefined);
 }
 
-/** Returns a folder in `parent` that only this user can change, and makes it if it is missing. Else undefined. */
+/** Makes the folder if it is missing. Returns undefined if another user can change it, or if it cannot be made. */
 export function privateFolder(parent: string): string | undefined {
   const uid = process.getuid?.();
   // On Windows each user has a temporary folder.
@@ -36,7 +36,6 @@ export function privateFolder(parent: string): string | undefined {
     const isPrivate = uid === undefined || (found.uid === uid && (found.mode & 0o077) === 0);
     return found.isDirectory() && isPrivate ? folder : undefined;
   } catch {
-    // The temporary folder is missing or cannot be written.
     return undefined;
   }
 }

@@ -1,8 +1,6 @@
-/** `sluice completion`: prints a script that completes command lines of sluice in a shell. */
 import type { Command } from "./command.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
 
-/** The words that can follow `sluice`, with those that can follow each of them. */
 export interface CompletedCommand {
   readonly name: string;
   readonly summary: string;
@@ -12,7 +10,6 @@ export interface CompletedCommand {
 
 const shells = { bash, zsh, fish } as const;
 
-/** `commonOptions`: options of every command, and whether each one takes a value. */
 export function completionCommand(
   allCommands: () => Promise<Readonly<Record<string, Command>>>,
   commonOptions: Command["options"],

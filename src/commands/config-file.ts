@@ -1,19 +1,17 @@
-/** Finds the pipeline.yaml that a command reads. */
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { packageFile } from "../base/package-files.ts";
 import type { CommandContext } from "./command.ts";
 
-/** The pipeline.yaml that ships with Sluice: the whole gateway. */
 export const shippedPipeline = packageFile("pipeline.yaml");
 
 type Environment = CommandContext["env"];
 
 /**
- * Returns the absolute path of `named` (`--config`, else SLUICE_CONFIG), else ./pipeline.yaml. If ./pipeline.yaml is
- * missing, commands with `mayUseShipped` get the shipped file, with the data in the working folder. All other commands
- * get the path of the missing file and report it: they would keep their data next to the shipped file, in the package,
- * and an upgrade of the package deletes that folder.
+ * Returns the absolute path of `named` (`--config`, else SLUICE_CONFIG), else of ./pipeline.yaml. If that is missing,
+ * commands with `mayUseShipped` get the shipped file, with the data in the working folder. All other commands get the
+ * path of the missing file and report it: they would keep their data in the package, and an upgrade of the package
+ * deletes that folder.
  */
 export function findConfigFile(
   named: string | undefined,

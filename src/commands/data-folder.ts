@@ -1,4 +1,3 @@
-/** The data folder of pipeline.yaml, for commands that only use its files. */
 import { printFault } from "../config/fault.ts";
 import { storeFault } from "../config/store-fault.ts";
 import type { Config } from "../config/config.ts";
@@ -10,17 +9,17 @@ import type { CommandContext } from "./command.ts";
 
 export interface DataFolder {
   readonly dataDir: string;
-  /** The databases that this release knows: their schema versions by file name. */
+  /** Schema versions that this release knows, by file name. */
   readonly databases: Readonly<Record<string, number>>;
-  /** Names of databases that a gateway can do without. */
+  /** Databases that a gateway can do without. */
   readonly disposable: readonly string[];
-  /** The positions that a restore keeps, with notes for the operator: see `Module.positions`. */
+  /** Notes for the operator: see `Module.positions`. */
   readonly positions: Readonly<Record<string, string>>;
 }
 
 /**
- * Runs `work` on the data folder. Prints the reason and resolves to 1 if pipeline.yaml does not name one, or if `work`
- * fails. Faults in other sections do not matter: a restore must be possible while a route has a fault.
+ * Prints the reason and resolves to 1 if there is no data folder, or if `work` fails. Faults in other sections do not
+ * matter: a restore must be possible while a route has a fault.
  */
 export async function withDataFolder(
   context: CommandContext,

@@ -1,4 +1,3 @@
-/** Opens the PostgreSQL database of `store.postgres` for a command. */
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { storeFault } from "../config/store-fault.ts";
@@ -36,7 +35,7 @@ export function openCommandDatabase({ store, secret }: Config): CommandDatabase 
   return { database, seal: createSeal(secret) };
 }
 
-/** Checks that this release can use the tables. Rejects with StoreError. */
+/** Rejects with StoreError if this release cannot use the tables. */
 export async function checkTables({ database, seal }: CommandDatabase): Promise<void> {
   try {
     await checkSchema(database, await shippedMigrations(), seal);
@@ -45,14 +44,13 @@ export async function checkTables({ database, seal }: CommandDatabase): Promise<
   }
 }
 
-/** The tables of pipeline.yaml for a command, in PostgreSQL or in the data folder, which a gateway may use, too. */
+/** Tables in PostgreSQL or in the data folder, which a gateway may use at the same time. */
 export interface CommandStore extends AsyncDisposable {
   readonly sql: Store["sql"];
   /** Undefined without `store.postgres`. */
   readonly database: PostgresPool | undefined;
 }
 
-/** Rejects with StoreError if the tables cannot be used by this release. */
 export async function openCommandStore(config: Config): Promise<CommandStore> {
   await using stack = new AsyncDisposableStack();
   const opened = openCommandDatabase(config);
@@ -77,7 +75,7 @@ function closing(stack: AsyncDisposableStack): AsyncDisposable {
   return { [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-/** Runs `work` on the configured database. Prints the reason and resolves to 1 if it cannot be used. */
+/** Prints the reason and resolves to 1 if the database cannot be used. */
 export async function withDatabase(
   context: CommandContext,
   work: (opened: CommandDatabase, config: Config) => Promise<void>,

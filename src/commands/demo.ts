@@ -1,4 +1,3 @@
-/** Starts what the modules contribute to `sluice dev`. */
 import type { Demo } from "../demo.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 
@@ -9,7 +8,6 @@ export async function loadDemos(): Promise<readonly Demo[]> {
   return Promise.all(demos.map((load) => load()));
 }
 
-/** Returns the demos and the environment variables that they set. */
 export async function startDemos(
   env: Environment,
   started: AsyncDisposableStack,

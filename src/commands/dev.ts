@@ -1,4 +1,3 @@
-/** `sluice dev`: runs the gateway with demo backends, a key and example requests. `npm start` runs it. */
 import type { Config } from "../config/config.ts";
 import { shownPath } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
@@ -43,7 +42,6 @@ export const dev: Command = {
   },
 };
 
-/** The variables of the gateway itself. The demos of the modules add theirs. */
 const ownVariables = {
   PORT: "port on which clients connect (default: 8080)",
   ADMIN_HOST: "address of the dashboard, metrics and health checks (default: 127.0.0.1)",
@@ -78,7 +76,6 @@ ${variables.join("\n")}
   --json   print the addresses, the key and the example requests as one JSON document`;
 }
 
-/** Holds the lines of a log until `release`, then writes them to standard error. */
 class BufferedLog {
   #held: string[] | undefined = [];
 
@@ -98,10 +95,7 @@ class BufferedLog {
   }
 }
 
-/**
- * Starts the gateway in the environment dev only, because a key that is printed on a terminal must not be valid in a
- * deployment.
- */
+/** The environment must be dev, because a key that is printed on a terminal must not be valid in a deployment. */
 async function startInDevelopment(
   context: CommandContext,
   destination: BufferedLog,
@@ -119,10 +113,8 @@ async function startInDevelopment(
   return startOrPrintFaults(context, { log, strict: true });
 }
 
-/** Everything that a user needs to call the gateway. */
 interface SetUp {
   readonly gateway: Gateway;
-  /** The parts of the modules, in the order of the banner. */
   readonly parts: readonly DemoDescription[];
   readonly requests: readonly ExampleRequest[];
 }

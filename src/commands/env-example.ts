@@ -1,7 +1,5 @@
-/** Writes `.env.example`: the environment variables that a pipeline.yaml reads, with their meanings and defaults. */
 import { parseDocument, visit } from "yaml";
 
-/** Meanings of the gateway's own variables. Modules add theirs (`InitParts.variables`). */
 const ownMeanings: Readonly<Record<string, string>> = {
   GATEWAY_ENV: "Environment: dev, stage or prod. Only API keys of the same environment are valid.",
   GATEWAY_SECRET:
@@ -20,10 +18,7 @@ const ownMeanings: Readonly<Record<string, string>> = {
     "Address of the server behind this gateway (http or https). Separate several addresses with commas.",
 };
 
-/**
- * Returns the text of `.env.example`. `meanings`: those of the modules. Throws for a variable without a meaning, which
- * only a wrong template can have.
- */
+/** `meanings`: those of the modules. Throws for a variable without a meaning, which only a wrong template can have. */
 export function envExample(pipeline: string, meanings: Readonly<Record<string, string>>): string {
   const lines = [
     "# The environment variables that pipeline.yaml reads, with their defaults.",
@@ -38,9 +33,7 @@ export function envExample(pipeline: string, meanings: Readonly<Record<string, s
   return `${lines.join("\n")}\n`;
 }
 
-/**
- * Returns the defaults of the variables by name, in the order of their first use. Variables in comments are ignored.
- */
+/** The defaults by name, in the order of first use. Variables in comments are ignored. */
 function variablesOf(pipeline: string): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   visit(parseDocument(pipeline), {

@@ -1,4 +1,3 @@
-/** `sluice explain`: asks the running gateways how they handled a request, step by step. */
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
@@ -40,7 +39,6 @@ one exchange in eight.
   },
 };
 
-/** Returns undefined, after printing the reason, if pipeline.yaml does not have the address. */
 async function adminUrl(context: CommandContext, values: OptionValues): Promise<URL | undefined> {
   const given = optionText(values, "admin");
   if (given !== undefined) {
@@ -75,7 +73,7 @@ function notAnswered(missing: readonly string[]): string {
   return `no answer from ${missing.join(", ")}`;
 }
 
-/** Returns the exchanges, or a text with the reason why there are none. */
+/** A text is the reason why there are none. */
 async function ask(admin: URL, requestId: string, signal: AbortSignal): Promise<Found | string> {
   const url = new URL("/explain", admin);
   url.searchParams.set("id", requestId);

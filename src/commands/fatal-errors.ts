@@ -1,29 +1,28 @@
 /**
- * Handles errors that nothing has caught, such as an exception in a plugin's timer or an unhandled rejection. The state
- * of the process is unknown after such an error, so the process ends in order: it logs the error, running requests
- * finish, exchanges settle, and the exit code is 1.
+ * Handles errors that nothing has caught, such as an exception in a plugin's timer. The state of the process is unknown
+ * after such an error, so the process ends in order: it logs the error, running requests finish, exchanges settle, and
+ * the exit code is 1.
  */
 import { createLog, type LogOptions } from "../base/log.ts";
 import { pluginOfStack } from "../pipeline/load/plugin-of-stack.ts";
 
 export interface FatalErrors extends Disposable {
-  /** Stops the server within `limitMs`. Undefined until the server runs; the process then exits at once. */
+  /** Undefined until the server runs; the process then exits at once. */
   drain: { readonly stop: () => Promise<void>; readonly limitMs: number } | undefined;
 }
 
-/** Time after the limit of `stop` until the process exits; `stop` itself needs less. */
+/** Time after the limit of `stop`, which itself needs less. */
 const graceMs = 10_000;
 
 export interface FatalErrorOptions extends Pick<LogOptions, "destination"> {
-  /** Plugin names by the file of their module, to name the plugin that caused the error. */
+  /** Plugin names by the file of their module, to name the cause of an error. */
   readonly modules?: ReadonlyMap<string, string>;
   /** The part that ends after a fatal error: the process, or one of its threads. */
   readonly part?: "process" | "thread";
-  /** Whether to omit the messages of errors, because they may quote the content of requests. */
+  /** Messages may quote the content of requests. */
   readonly hidesMessages?: boolean;
 }
 
-/** Handles fatal errors until it is disposed. */
 export function catchFatalErrors({
   destination,
   modules = new Map(),

@@ -1,10 +1,8 @@
-/** The forms in which `sluice check` prints faults for other programs. */
 import { shownPath, type Fault } from "../config/fault.ts";
 import { version } from "../base/version.ts";
 
 /**
- * Returns commands of GitHub Actions, which show each fault at its line of a pull request. `cwd`: the root of the
- * repository.
+ * Commands of GitHub Actions, which show each fault at its line of a pull request. `cwd`: the root of the repository.
  */
 export function githubLines(faults: readonly Fault[], cwd: string): string[] {
   return faults.map(({ at, code, message, remedy }) => {
@@ -26,7 +24,7 @@ function property(text: string): string {
   return data(text).replaceAll(":", "%3A").replaceAll(",", "%2C");
 }
 
-/** Returns a log in SARIF 2.1.0, with one result per fault. */
+/** SARIF 2.1.0, with one result per fault. */
 export function sarifLog(faults: readonly Fault[], cwd: string): object {
   const codes = [...new Set(faults.map(({ code }) => code))];
   return {

@@ -1,4 +1,3 @@
-/** `sluice init`: writes a pipeline.yaml to start with, and the list of environment variables that it reads. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import { shownPath } from "../config/fault.ts";
@@ -91,7 +90,7 @@ ${Object.entries(await loadTemplates())
   },
 };
 
-/** Returns the files to write: their contents by absolute path. */
+/** Returns the contents by absolute path. */
 function contents(
   { file }: InitTemplate,
   folder: string,
@@ -113,7 +112,7 @@ function withSchemaFor(pipeline: string, folder: string): string {
   return pipeline.replace(/^# yaml-language-server:.*\n#\n/, () => start);
 }
 
-/** Returns the line with the schema for editors. Undefined if this package is not installed below the folder. */
+/** Returns undefined if this package is not installed below the folder. */
 export function schemaLine(folder: string): string | undefined {
   const path = relative(folder, packageFile("pipeline.schema.json"));
   if (path.startsWith("..") || isAbsolute(path)) return undefined;

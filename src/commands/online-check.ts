@@ -1,6 +1,6 @@
 /**
- * `sluice check --online`: checks whether the database of pipeline.yaml can be used and keeps what it commits, whether the
- * gateways that use it have the same settings, and whether Redis answers.
+ * Checks whether the database can be used and keeps what it commits, whether the gateways on it have the same settings,
+ * and whether Redis answers.
  */
 import { systemClock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
@@ -20,7 +20,7 @@ import { number, text } from "../store/row.ts";
 import { StoreError } from "../store/store-error.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";
 
-/** Maximum difference between the clocks of a gateway and its database. A larger one is reported. */
+/** A larger difference between the clocks of a gateway and its database is reported. */
 const maxOffsetMs = 1_000;
 
 /** Returns no faults without `store.postgres`. Never rejects. */
@@ -46,9 +46,7 @@ export async function onlineFaults(
   );
 }
 
-/**
- * Connects to Redis in the same way as a start. A Redis that does not answer is reported, but does not prevent a start.
- */
+/** Connects as a start does. A Redis that does not answer does not prevent a start. */
 async function redisProblem(
   { store: { redis: url }, environment }: Config,
   seal: Seal,
@@ -103,7 +101,6 @@ async function lossProblem(database: Postgres): Promise<StoreError | undefined> 
   );
 }
 
-/** Compares the settings of this pipeline.yaml with those of the gateways that run. */
 async function settingsProblem(
   database: Postgres,
   config: Config,

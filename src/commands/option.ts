@@ -1,4 +1,4 @@
-/** Parses the values of options. An invalid value throws a UsageError that names the option. */
+/** An invalid value throws a UsageError that names the option. */
 import { UsageError, type OptionValues } from "./command.ts";
 import { unknownValueMessage } from "./subcommand.ts";
 
@@ -15,14 +15,14 @@ export function requiredOption(values: OptionValues, option: string): string {
   return value;
 }
 
-/** All values of an option that may be given several times. Undefined if it was not given. */
+/** Values of an option that may be given several times. Undefined if it was not given. */
 export function optionTexts(values: OptionValues, option: string): string[] | undefined {
   const value = values[option];
   if (!Array.isArray(value)) return undefined;
   return value.filter((each) => typeof each === "string");
 }
 
-/** Checks a name for people: 1 to 200 characters without control characters, because it is printed on terminals. */
+/** Control characters are refused, because names are printed on terminals. */
 export function checkName(name: string, option: string): string {
   if (name === "" || name.length > maxNameLength || /\p{Cc}/u.test(name)) {
     throw new UsageError(

@@ -1,4 +1,3 @@
-/** `sluice restore`: puts the files of a backup into the data folder. */
 import { systemClock } from "../base/clock.ts";
 import { restoreBackup } from "../store/backup/restore-backup.ts";
 import { fileArgument } from "./backup.ts";

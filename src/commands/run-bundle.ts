@@ -13,15 +13,15 @@ import { crc32 } from "node:zlib";
 import type { KeptFiles } from "../kept-files.ts";
 import { compileCacheFolders } from "./compile-cache.ts";
 
-/** The modules of the package, by their path without suffix. Each is run when it is called for the first time. */
+/** Modules by path without suffix. Each runs when it is called for the first time. */
 export type PackageModules = Readonly<Record<string, () => object>>;
 
 /** Bytes before the content: its checksum. V8 checks the version and flags that it compiled for, but not the bytes. */
 const headBytes = 4;
 
 /**
- * `folder`: where `sluice.cjs` is. `resolve`: the `import.meta.resolve` of a module in that folder. `servers`: the
- * commands that start a server. The code of each is kept in a file of its own, because it starts with other code.
+ * `folder`: where `sluice.cjs` is. `resolve`: the `import.meta.resolve` of a module there. `servers`: the commands that
+ * start a server, each with a file of its own, because a start runs other code.
  */
 export function runBundle(
   folder: string,
@@ -82,7 +82,7 @@ function readFirst(paths: readonly string[]): Buffer | undefined {
   return undefined;
 }
 
-/** Writes the first of the files that can be written. Another process may read or write it at the same time. */
+/** Writes the first file that it can. Another process may use it at the same time. */
 function writeFirst(paths: readonly string[], content: Buffer, mode = 0o666): void {
   const head = Buffer.alloc(headBytes);
   head.writeUInt32LE(crc32(content));

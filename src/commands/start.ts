@@ -1,4 +1,3 @@
-/** `sluice start`: runs the gateway until SIGTERM or SIGINT, then drains. */
 import { printFault, shownPath } from "../config/fault.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
 import { startGateway, type Gateway, type StartOptions } from "../gateway/gateway.ts";
@@ -35,7 +34,6 @@ addresses. If standard error is a terminal, the addresses are also printed there
   },
 };
 
-/** Starts the gateway and reloads it on SIGHUP. Prints every fault and returns undefined if it does not start. */
 export async function startOrPrintFaults(
   context: CommandContext,
   more: Pick<StartOptions, "log" | "strict" | "without"> = {},
@@ -56,7 +54,6 @@ export async function startOrPrintFaults(
   }
 }
 
-/** Drains the gateway after a fatal error in the same way as after SIGTERM. */
 export function drainOf(gateway: Gateway): FatalErrors["drain"] {
   const { drainDelaySeconds, drainSeconds } = gateway.config.server;
   return { stop: () => gateway.stop(), limitMs: (drainDelaySeconds + drainSeconds) * 1000 };
@@ -70,8 +67,7 @@ export async function runUntilStopped(gateway: Gateway, signal: AbortSignal): Pr
 }
 
 /**
- * Announces that the gateway listens. Standard output has only JSON lines, for log collectors. If standard error is a
- * terminal, the same facts are printed there as text.
+ * Standard output has only JSON lines, for log collectors. A terminal on standard error gets the same facts as text.
  */
 export async function announce(context: CommandContext, gateway: Gateway): Promise<void> {
   const { url, adminUrl, log, config } = gateway;
@@ -103,12 +99,11 @@ function dataPlace({ store }: Gateway["config"]): string {
   return store.postgres === undefined ? shownPath(store.data, process.cwd()) : "PostgreSQL";
 }
 
-/** Returns the common arguments of the command, for commands that are proposed to the user. */
+/** Arguments for commands that are proposed to the user. */
 function repeated({ commonArguments = [] }: CommandContext): string {
   return commonArguments.map((argument) => ` ${quoted(argument)}`).join("");
 }
 
-/** Quotes an argument for a POSIX shell. */
 function quoted(argument: string): string {
   return /^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
 }

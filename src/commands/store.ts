@@ -1,4 +1,3 @@
-/** `sluice store`: prepares the PostgreSQL database of `store.postgres`. Modules add subcommands. */
 import { movedDatabases, shippedMigrations } from "../pipeline/load/migrations.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import { upgradeSchema } from "../store/postgres/migrations.ts";

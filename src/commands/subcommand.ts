@@ -1,20 +1,18 @@
-/** Subcommands such as `keys create`, each with its own options and arguments. */
 import { nearest } from "../config/nearest.ts";
 import { UsageError, type CommandContext, type OptionValues } from "./command.ts";
 
 export interface Subcommand {
-  /** Options of the command that are valid for this subcommand. */
+  /** Options of the command that this subcommand accepts. */
   readonly options: readonly string[];
   /** Names of the required arguments, for messages. */
   readonly arguments: readonly string[];
-  /** Names of the arguments that may follow the required ones. */
   readonly optional?: readonly string[];
   run(context: CommandContext, values: OptionValues, ...args: string[]): Promise<0 | 1>;
 }
 
 const everywhere: readonly string[] = ["config", "env-file", "json", "help"];
 
-/** Runs the subcommand that the command line names. Throws UsageError for a missing or unexpected argument. */
+/** Throws UsageError for a missing or unexpected argument. */
 export function runSubcommand(
   command: string,
   subcommands: Readonly<Record<string, Subcommand>>,

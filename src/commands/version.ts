@@ -1,4 +1,3 @@
-/** `sluice version`: prints the version of this package. */
 import { version as current } from "../base/version.ts";
 import { UsageError, type Command } from "./command.ts";
 

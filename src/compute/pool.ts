@@ -15,7 +15,7 @@ import { threadModule } from "../base/package-files.ts";
 import type { ThreadJob } from "./run-job.ts";
 
 export interface ComputePool extends ComputeThreads {
-  /** Ends every thread. Waiting and running jobs fail as `aborted`. */
+  /** Waiting and running jobs fail as `aborted`. */
   close(): Promise<void>;
 }
 
@@ -24,7 +24,6 @@ export interface ComputeOptions {
   readonly metrics: Metrics;
   /** Number of threads. Default: all cores except the one of the event loop, at most 4. */
   readonly threads?: number;
-  /** Maximum number of jobs that wait for a thread. */
   readonly queue?: number;
   /** Time limit of a job in milliseconds, including the time in the queue. */
   readonly timeoutMs?: number;
@@ -33,14 +32,11 @@ export interface ComputeOptions {
 const maxThreads = 4;
 const defaultQueue = 64;
 const defaultTimeoutMs = 20_000;
-/** An idle thread ends after this time. */
 const idleMs = 60_000;
-/** Imports the module of a job in the thread, under its whole URL. */
 const runnerModule = threadModule("src/compute/run-job");
 /** The largest job, of 15 MiB of JSON, needs about a tenth of this. */
 const threadHeapMb = 512;
 
-/** Opens a pool, which has no threads before the first job. */
 export function openComputePool(options: ComputeOptions): ComputePool {
   const { clock, metrics, queue = defaultQueue, timeoutMs = defaultTimeoutMs } = options;
   const threads = options.threads ?? Math.min(maxThreads, Math.max(1, availableParallelism() - 1));
@@ -114,7 +110,6 @@ export function openComputePool(options: ComputeOptions): ComputePool {
   };
 }
 
-/** Returns the result of a job's function: bytes that are moved out of the thread, or undefined. */
 export function transferredResult(bytes: Uint8Array<ArrayBuffer> | undefined): unknown {
   return bytes === undefined ? undefined : move(bytes);
 }

@@ -12,7 +12,6 @@ export interface ThreadJob {
 
 type Work = (input: object) => unknown;
 
-/** The functions of the modules that this thread has imported, by URL. */
 const loaded = new Map<string, Promise<Work>>();
 
 /** Gives the modules that a job imports the version of the job, so that they are loaded again together with it. */

@@ -1,4 +1,3 @@
-/** Checks a configuration against its loaded plugins, without starting any. */
 import { isContainer, isObject } from "../base/is-object.ts";
 import { pointerKey } from "../base/json-pointer.ts";
 import type { JsonSchema, Plugin } from "../plugin.ts";
@@ -16,17 +15,13 @@ import { validate } from "./validate.ts";
 import { messageOf } from "../base/message-of.ts";
 
 export interface CheckedConfig {
-  /** The same configuration, with the defaults of the plugins' schemas filled in. */
   readonly config: Config;
-  /** The part that can be started: without uses that have a fault, and without plugins that did not load. */
+  /** The configuration without uses that have a fault and without plugins that did not load. */
   readonly startable: Config;
   readonly faults: readonly Fault[];
 }
 
-/**
- * `plugins`: the result of `loadPlugins`. Skips missing plugins, because their faults have been reported already.
- * `found`: the faults of the file itself.
- */
+/** Skips missing plugins, because `loadPlugins` has reported them. `found`: the faults of the file itself. */
 export function checkPlugins(
   config: Config,
   plugins: ReadonlyMap<string, Plugin>,
@@ -199,7 +194,6 @@ function webSocketFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): 
   });
 }
 
-/** Returns every use of a plugin except services, including steps with `mode: off`. */
 export function allUses(config: Config): PluginUse[] {
   return [
     ...config.routes.flatMap((route) => [...route.run, ...(route.off ?? []), route.to]),

@@ -15,11 +15,10 @@ import {
 import { isObject } from "../base/is-object.ts";
 
 /**
- * Returns the text with one more entry. `path`: the keys of the mapping or list, from the top of the file; a missing one
- * is added at the end of the file if it is a key at the top. `entry`: one line of YAML, `key: value` or an item.
- * `isItem`: true for a list.
+ * `path`: the keys of the mapping or list, from the top of the file; a missing one is added at the end of the file if
+ * it is a key at the top. `entry`: one line of YAML, `key: value` or an item. `isItem`: true for a list.
  *
- * Throws an Error if the file has no such mapping or list, or if it is written in a way that cannot be extended.
+ * Throws an Error if there is no such mapping or list, or if it is written in a way that cannot be extended.
  */
 export function addEntry(
   text: string,
@@ -38,7 +37,6 @@ export function addEntry(
   throw new Error(`${name} cannot be extended as it is written; add \`${marked}\` to it yourself`);
 }
 
-/** Returns the parsed value of a YAML file, or the first error as one line. */
 export function yamlError(text: string): string | undefined {
   return parseDocument(text).errors[0]?.message.split("\n")[0];
 }
@@ -82,7 +80,6 @@ function textWith(
   return insertAfterLine(text, end, `${" ".repeat(indent)}${marked}${newline}`, newline);
 }
 
-/** Returns the pair of a key without a value. */
 function pairAt(document: Document, path: readonly string[]): Pair | undefined {
   const parent: unknown =
     path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
@@ -104,7 +101,6 @@ function isExtended(
   return isDeepStrictEqual(document.toJS(), expected);
 }
 
-/** Returns a copy of the value with the members or items added at the path. */
 function withValue(value: unknown, path: readonly string[], added: unknown): unknown {
   const [key, ...rest] = path;
   if (key !== undefined) {
@@ -125,20 +121,18 @@ function addToFlow(text: string, found: YAMLMap | YAMLSeq, entry: string): strin
   return last === undefined ? undefined : `${text.slice(0, last)}, ${entry}${text.slice(last)}`;
 }
 
-/** Inserts the lines after the line that contains the position, or after the last line if the position is at its end. */
+/** Inserts after the line that contains the position, or after the last line if the position is at its end. */
 function insertAfterLine(text: string, at: number, lines: string, newline: string): string {
   const next = text[at - 1] === "\n" ? at : nextLine(text, at);
   const before = text.slice(0, next);
   return `${before}${before.endsWith("\n") ? "" : newline}${lines}${text.slice(next)}`;
 }
 
-/** Returns the end of the value, before the comment that may follow it. */
 function endOf(item: unknown): number | undefined {
   if (!isPair(item)) return (item as Node | undefined)?.range?.[1];
   return (isEmpty(item.value) ? (item.key as Node) : (item.value as Node)).range?.[1];
 }
 
-/** Returns whether a key has no value, in contrast to `null` and `~`. */
 function isEmpty(value: unknown): boolean {
   return value === null || (isScalar(value) && value.value === null && !value.source);
 }

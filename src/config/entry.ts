@@ -1,7 +1,3 @@
-/**
- * Reads uses of plugins: an entry of a list of steps, with its options, mode, condition and time limit, or a surface at
- * `to:`.
- */
 import { defaultTimeoutMs, type Condition, type PluginUse, type StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import type { SluiceCode } from "../base/errors.ts";
@@ -19,7 +15,7 @@ import { nearest } from "./nearest.ts";
 import { modeSchema, onErrorSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
 import { validate } from "./validate.ts";
 
-/** An entry of a list of steps. The fault of an `unreadable` entry has been reported. */
+/** The fault of an `unreadable` entry has been reported. */
 export type Entry =
   | { readonly kind: "step"; readonly step: StepUse }
   | { readonly kind: "off"; readonly use: PluginUse }
@@ -100,7 +96,6 @@ function readPlugin(
   return readNamed(first[0], first[1], form, faults);
 }
 
-/** Reads a plugin's name and its options: a mapping, or nothing. */
 function readNamed(
   name: string,
   { keyAt, value }: LocatedEntry,
@@ -117,7 +112,6 @@ function readNamed(
   return isAbsent ? pluginUse(name, keyAt) : { ...pluginUse(name, keyAt), incomplete: true };
 }
 
-/** Reads a section at the top of the file that holds the options of a service. */
 export function readSection(name: string, section: LocatedEntry, faults: Fault[]): PluginUse {
   return readNamed(name, section, "SLUICE_VALUE_TYPE", faults);
 }
@@ -145,7 +139,6 @@ export function readSurface(node: Located | undefined, faults: Fault[]): PluginU
     : undefined;
 }
 
-/** Returns the value next to a step's name. Undefined if it is missing or has a fault. */
 function readQualifier(
   item: LocatedMap,
   name: string,

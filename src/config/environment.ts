@@ -1,6 +1,6 @@
 /**
- * Expands `${NAME}` and `${NAME:-default}` in a scalar of pipeline.yaml. The value comes from the variable NAME, else
- * from the file that NAME_FILE names, as in containers that mount secrets as files, else from the default.
+ * The value of `${NAME}` comes from the variable NAME, else from the file that NAME_FILE names, as in containers that
+ * mount secrets as files, else from the default of `${NAME:-default}`.
  */
 import { readFileSync } from "node:fs";
 import { fault, type Fault, type Position } from "./fault.ts";
@@ -11,9 +11,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Expansion {
   readonly text: string;
-  /** The text contained at least one `${…}`. */
   readonly expanded: boolean;
-  /** The text contained at least one `${…}`, and each one was replaced by its default. */
+  /** Every `${…}` of the text, at least one, was replaced by its default. */
   readonly defaulted: boolean;
   readonly faults: readonly Fault[];
 }
@@ -21,8 +20,8 @@ export interface Expansion {
 const namePattern = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Expands the variables of a text. The default also replaces a variable that is empty, as in a shell. `$${` is a
- * literal `${`. The value of a variable is not expanded again, and it never appears in a fault.
+ * The default also replaces a variable that is empty, as in a shell. `$${` is a literal `${`. The value of a variable
+ * is not expanded again, and it never appears in a fault.
  */
 export function expandText(text: string, env: Environment, at: Position): Expansion {
   if (!text.includes("${")) return { text, expanded: false, defaulted: false, faults: [] };
@@ -84,12 +83,10 @@ function readVariable(
   return { value: "", given: false };
 }
 
-/**
- * Maximum size of the file. Secrets and addresses are far smaller, but a file that was named by mistake may be larger.
- */
+/** Secrets and addresses are far smaller, but a file that was named by mistake may be larger. */
 const maxFileBytes = 64 * 1024;
 
-/** Reads the value of a variable from a file, without the line break that editors and `echo` add at its end. */
+/** Omits the line break that editors and `echo` add at the end of a file. */
 function readSecret(
   variable: string,
   file: string,

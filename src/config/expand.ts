@@ -1,4 +1,3 @@
-/** Flattens lists: replaces `{ use: name }` by all entries of the list. */
 import type { PluginUse, StepUse } from "./config.ts";
 import { readEntry } from "./entry.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
@@ -7,22 +6,21 @@ import { nearest } from "./nearest.ts";
 
 interface ExpandedList {
   readonly steps: readonly StepUse[];
-  /** Entries with `mode: off`. They are checked, but never run. */
+  /** Entries with `mode: off` are checked, but never run. */
   readonly off: readonly PluginUse[];
   /** An entry could not be read, so missing steps must not be reported. */
   readonly incomplete: boolean;
 }
 
 export interface Expander {
-  /** Returns the steps of a `run:` or a list. The same named list always returns the same step objects. */
+  /** The same named list always returns the same step objects. */
   expand(entries: Located | undefined): ExpandedList;
-  /** Returns all faults. Unused lists are reported only if there are routes. Must be called last. */
+  /** Must be called last. Unused lists are reported only if there are routes. */
   finish(hasRoutes: boolean): readonly Fault[];
 }
 
 const nothing: ExpandedList = { steps: [], off: [], incomplete: false };
 
-/** `lists`: the section `lists`, or undefined if the file does not have one. */
 export function createExpander(lists: Located | undefined): Expander {
   const named = lists?.kind === "map" ? lists.entries : new Map<string, never>();
   const faults: Fault[] = [];
@@ -50,7 +48,6 @@ export function createExpander(lists: Located | undefined): Expander {
     if (list === undefined) {
       const didYouMean = nearest(name, named.keys());
       faults.push(fault("SLUICE_LIST_UNKNOWN", `unknown list "${name}"`, { at, didYouMean }));
-      // Continue with the list that was probably meant, to find the faults in it.
       const meant = didYouMean === undefined ? nothing : expandNamed(didYouMean, at, path);
       return { ...meant, incomplete: true };
     }
@@ -76,7 +73,7 @@ export function createExpander(lists: Located | undefined): Expander {
           const message = `unused list "${name}"`;
           faults.push(fault("SLUICE_LIST_UNUSED", message, { at: keyAt }));
         }
-        // Read the unused list too, to find the faults in it.
+        // The unused list is read, too, to find the faults in it.
         if (!done.has(name)) expand(value, [name]);
       }
       return faults;

@@ -1,11 +1,7 @@
-/**
- * Faults of a configuration or a start. They are created from the catalogue, sorted and printed in the same way by
- * `sluice check`, by a start that fails and by a reload that is refused.
- */
 import { isAbsolute, relative, sep } from "node:path";
 import { sluiceErrors, type SluiceCode } from "../base/errors.ts";
 
-/** A position in a file. Lines and columns start at 1, as in editors. */
+/** Lines and columns start at 1, as in editors. */
 export interface Position {
   readonly file: string;
   readonly line: number;
@@ -23,7 +19,6 @@ export interface Fault {
 interface FaultOptions {
   readonly at?: Position | undefined;
   readonly didYouMean?: string | undefined;
-  /** Replaces the remedy of the catalogue if a more precise one is known. */
   readonly remedy?: string | undefined;
 }
 
@@ -38,7 +33,7 @@ export function fault(code: SluiceCode, message: string, options: FaultOptions =
   };
 }
 
-/** Sorts faults by position, then by code, and removes duplicates (of a list that several routes use). */
+/** Removes duplicates, too: several routes can use the same list. */
 export function orderFaults(faults: readonly Fault[]): Fault[] {
   const seen = new Set<string>();
   return faults
@@ -69,7 +64,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** Prints `file:line:col  CODE  message`, then "did you mean" and the remedy, each on a separate indented line. */
+/** Prints `file:line:col  CODE  message`, then "did you mean" and the remedy on indented lines. */
 export function printFault(one: Fault, cwd: string): string {
   const lines = [
     [place(one.at, cwd), one.code, one.message].filter((part) => part !== "").join("  "),
@@ -84,7 +79,7 @@ function place(at: Position | undefined, cwd: string): string {
   return at === undefined ? "" : `${shownPath(at.file, cwd)}:${at.line}:${at.col}`;
 }
 
-/** Returns the path relative to `cwd` if the file is located in that folder, else the path itself. */
+/** Paths below `cwd` are shown relative to it. */
 export function shownPath(file: string, cwd: string): string {
   if (!isAbsolute(file)) return file;
   const short = relative(cwd, file);

@@ -1,4 +1,3 @@
-/** Handles keys without a value in the tree, before it is validated. */
 import { isObject } from "../base/is-object.ts";
 import type { JsonSchema } from "../plugin.ts";
 import type { Position } from "./fault.ts";
@@ -6,8 +5,7 @@ import type { Located, LocatedMap } from "./located.ts";
 
 /**
  * A key without a value (all its lines are commented out) is treated as missing. In a section whose schema maps any
- * names to mappings or lists, a name without a value is treated as an empty entry. Options of plugins are not changed.
- * `schema`: the schema of the file.
+ * names to mappings or lists, it is treated as an empty entry. Options of plugins are not changed.
  */
 export function fillNulls(root: LocatedMap, schema: JsonSchema): void {
   dropOwnNulls(root);
@@ -26,7 +24,7 @@ function member(schema: unknown, key: string): unknown {
   return isObject(schema) ? schema[key] : undefined;
 }
 
-/** `type`: the type of the entries of a section. Entries that are scalars must have a value. */
+/** `type`: the type of the entries of a section. Scalars must have a value. */
 function fillEntries(section: LocatedMap, type: unknown): void {
   for (const [name, { keyAt, value }] of section.entries) {
     if (!isNull(value)) dropNulls(value);

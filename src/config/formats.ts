@@ -1,7 +1,6 @@
 /**
- * String formats of pipeline.yaml and of plugin options, with the text that describes them in faults. A plugin uses
- * them in its options schema as `format: "…"`. The published schema contains the pattern, for editors that do not know
- * the format.
+ * String formats of pipeline.yaml and of plugin options (`format: "…"`). The published schema contains the pattern, for
+ * editors that do not know the format.
  */
 import { isIP } from "node:net";
 import { isAddressBlock } from "../base/address-list.ts";
@@ -14,9 +13,9 @@ export interface Format {
   /** Completes "expected …". */
   readonly expected: string;
   readonly test: (text: string) => boolean;
-  /** A regular expression for editors. It matches at least everything that `test` accepts. */
+  /** Matches at least everything that `test` accepts. */
   readonly pattern?: string;
-  /** The value may also be written as a number. Its digits are then used as written. */
+  /** The value may also be a number, whose digits are then used as written. */
   readonly numeric?: true;
 }
 
@@ -32,7 +31,7 @@ function isUrl(text: string, schemes: readonly string[]): boolean {
   return url !== null && url.hostname !== "" && schemes.includes(url.protocol);
 }
 
-/** Returns true for a URL whose traffic nobody else can read or change, and that consists of an origin and a path. */
+/** Whether nobody else can read or change the traffic. The URL must consist of an origin and a path. */
 function isPrivateUrl(text: string): boolean {
   const url = isUrl(text, httpSchemes) ? new URL(text) : undefined;
   if (url === undefined || url.username !== "" || url.password !== "") return false;

@@ -1,6 +1,5 @@
 /**
- * The content of pipeline.yaml as a tree in which every key and value has its position in the file. All code that
- * reports faults works on this tree. Plain values are made from it.
+ * The content of pipeline.yaml as a tree in which every key and value has its position. Plain values are made from it.
  */
 import { isObject } from "../base/is-object.ts";
 import { pointerKeys } from "../base/json-pointer.ts";
@@ -9,17 +8,15 @@ import type { Position } from "./fault.ts";
 export interface LocatedScalar {
   readonly kind: "scalar";
   readonly at: Position;
-  /** Changed in place if the schema requires another type than the YAML type: see `retype` in validate.ts. */
+  /** `retype` in validate.ts changes it in place to the type that the schema requires. */
   value: string | number | boolean | null;
-  /** The text after expansion. Keeps the digits of a number for schemas that require a string. */
+  /** Keeps the digits of a number for schemas that require a string. */
   readonly source: string;
-  /**
-   * The value contains environment variables. Messages never show it (it may be a secret); its type may be converted.
-   */
+  /** Whether the value contains environment variables. Messages never show it, because it may be a secret. */
   readonly expanded: boolean;
-  /** All variables in the value were replaced by their defaults: `${NAME:-default}` with NAME unset. */
+  /** Whether all variables were replaced by their defaults: `${NAME:-default}` with NAME unset. */
   readonly defaulted?: boolean;
-  /** A fault of this value has been reported. No other fault must follow. */
+  /** A fault of this value has been reported, so no other must follow. */
   readonly broken: boolean;
 }
 
@@ -57,7 +54,6 @@ export function isFullyRead(node: Located): boolean {
   return parts.every(isFullyRead);
 }
 
-/** Creates a tree for a value that was made in code. All its parts have the same position. */
 export function locate(value: unknown, at: Position): Located {
   if (Array.isArray(value)) {
     return { kind: "list", at, items: value.map((item: unknown) => locate(item, at)) };
@@ -102,12 +98,11 @@ export function find(node: Located, pointer: string): Located | undefined {
   return found;
 }
 
-/** Returns the position of the value at a JSON Pointer. If it is missing, of the nearest enclosing key. */
+/** If the value is missing, returns the position of the nearest enclosing key, like `keyPositionOf`. */
 export function positionOf(node: Located, pointer: string, own: Position = node.at): Position {
   return walk(node, pointer, own, (part) => part.node.at);
 }
 
-/** Returns the position of the key or list item at a JSON Pointer. If it is missing, of the nearest enclosing key. */
 export function keyPositionOf(node: Located, pointer: string, own: Position = node.at): Position {
   return walk(node, pointer, own, (part) => part.keyAt);
 }
@@ -127,7 +122,6 @@ function walk(
   return part.node === node ? own : chosen(part);
 }
 
-/** Returns whether every scalar in the node is the default of an environment variable that is not set. */
 export function isDefaulted(node: Located): boolean {
   if (node.kind === "scalar") return node.defaulted === true;
   const parts = node.kind === "list" ? node.items : [...node.entries.values()].map((e) => e.value);

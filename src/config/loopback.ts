@@ -1,4 +1,3 @@
-/** Recognizes hosts that are this machine itself. */
 import { BlockList, isIP } from "node:net";
 
 const loopback = new BlockList();
@@ -6,8 +5,7 @@ loopback.addSubnet("127.0.0.0", 8, "ipv4");
 loopback.addSubnet("::1", 128, "ipv6");
 
 /**
- * Returns true for an address of the loopback interface, `localhost`, and every name below it (RFC 6761 section 6.3).
- * `host`: an IPv6 address may be in brackets, as in a URL.
+ * Includes `localhost` and every name below it (RFC 6761 section 6.3). An IPv6 address may be in brackets, as in a URL.
  */
 export function isLoopback(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, "").toLowerCase();

@@ -1,4 +1,3 @@
-/** Checks the HTTP methods of routes and conditions. */
 import { METHODS } from "node:http";
 import { fault, type Fault } from "./fault.ts";
 import type { Located } from "./located.ts";
@@ -7,7 +6,6 @@ import { nearest } from "./nearest.ts";
 /** A gateway does not route CONNECT and TRACE. */
 const routable = METHODS.filter((method) => method !== "CONNECT" && method !== "TRACE");
 
-/** `any`: additional allowed values, `*` for routes. */
 export function methodFaults(node: Located | undefined, any: readonly string[] = []): Fault[] {
   if (node?.kind !== "list") return [];
   const allowed = new Set([...routable, ...any]);

@@ -1,13 +1,9 @@
-/** Finds the candidate that is closest to a misspelled name, for "did you mean". */
-
-/**
- * Removes differences in case, `-` and `_`: `rate_limit`, `rateLimit` and `rate-limit` are equal.
- */
+/** Treats `rate_limit`, `rateLimit` and `rate-limit` as equal. */
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[-_]/g, "");
 }
 
-/** Returns the closest candidate, or undefined. At most a third of the name, but at least one letter, may differ. */
+/** At most a third of the name, but at least one letter, may differ. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = plain(name);
   let best: string | undefined;
@@ -24,8 +20,8 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
 }
 
 /**
- * Returns the optimal string alignment distance. Insertions, deletions, substitutions and swaps of neighbours count 1
- * each. Returns `limit` as soon as the distance cannot be lower.
+ * Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours count 1 each. Returns
+ * `limit` as soon as the distance cannot be lower.
  */
 export function editDistance(a: string, b: string, limit: number): number {
   if (Math.abs(a.length - b.length) >= limit) return limit;

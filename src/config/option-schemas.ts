@@ -1,7 +1,5 @@
-/** Builds the schemas of options that occur in several sections. */
 import type { JsonSchema } from "../plugin.ts";
 
-/** `bounds`: the minimum and the maximum. */
 export function integerSchema(
   fallback: number,
   bounds: readonly [number, number],

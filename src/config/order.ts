@@ -7,7 +7,6 @@ import type { Condition, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { unimpliedParts } from "./paths.ts";
 
-/** Input of the proof: the steps and the surface of a route, or the steps of `unmatched`. */
 export interface StepChain {
   /** Name in messages, such as `POST /v1/x`. */
   readonly title: string;
@@ -33,11 +32,10 @@ const answer = phases.indexOf("answer");
 interface Hook {
   readonly use: PluginUse;
   readonly when: Condition | undefined;
-  /** True if requests continue without the step when it has failed. */
   readonly isSkippable: boolean;
   readonly slot: string;
   readonly phase: Phase;
-  /** Index in the list of steps. The surface is below all steps. */
+  /** The surface is below all steps. */
   readonly depth: number;
 }
 
@@ -45,17 +43,16 @@ interface Need extends Hook {
   readonly required: boolean;
 }
 
-/** Returns a number that orders hooks in time: by phase, then down the list, or up the list after the answer. */
+/** Orders hooks in time: by phase, then down the list, or up the list after the answer. */
 function orderInTime(hook: Hook, steps: number): number {
   const phase = phases.indexOf(hook.phase);
   return phase * (steps + 1) + (phase > answer ? steps - hook.depth : hook.depth);
 }
 
 /**
- * Returns whether the provider has certainly run before the needer. On the way up, a step also runs if a step below it replied,
- * if no body was read, and if the answer has no body. `settled` runs even if the client left before any answer. So a
- * slot is certainly set only if the same step or a step above set it: in `requestHeaders`, or in `responseHeaders`
- * unless the slot is needed in `settled`.
+ * On the way up, a step also runs if a step below it replied, if no body was read, and if the answer has no body.
+ * `settled` runs even if the client left before any answer. So a slot is certainly set only if the same step or a step
+ * above set it: in `requestHeaders`, or in `responseHeaders` unless the slot is needed in `settled`.
  */
 function certainlyRunsBefore(provider: Hook, needer: Hook): boolean {
   if (phases.indexOf(needer.phase) <= answer) return true;

@@ -18,7 +18,7 @@ import {
 import type { SluiceCode } from "../base/errors.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 
-/** Maximum number of nodes, far above any real file. Nested aliases can expand a small file without bound. */
+/** Far above any real file. Nested aliases can expand a small file without bound. */
 const maxNodes = 50_000;
 
 /** Counted from 1. */
@@ -88,7 +88,7 @@ const yamlCodes: Partial<Record<YAMLError["code"], SluiceCode>> = {
   MULTIPLE_DOCS: "SLUICE_YAML_DOCUMENTS",
 };
 
-/** Drops follow-up errors: after the first syntax error, the parser reports each token that follows. */
+/** After the first syntax error, the parser reports each token that follows. */
 function withoutFollowUpErrors(problems: readonly YAMLError[]): YAMLError[] {
   const first = problems.findIndex((problem) => yamlCodes[problem.code] === undefined);
   return problems.filter((problem, index) => index <= first || problem.code !== "UNEXPECTED_TOKEN");

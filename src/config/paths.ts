@@ -1,7 +1,5 @@
-/** Checks and compares the path patterns of routes and conditions. */
 import type { Condition, RouteConfig } from "./config.ts";
 
-/** Undefined if the path is valid. */
 export function pathProblem(path: string): string | undefined {
   if (!path.startsWith("/")) return 'it does not start with "/"';
   if (/[?#]/.test(path)) return "it contains a query or a fragment";
@@ -35,7 +33,6 @@ function segmentProblem(segment: string, names: string[]): string | undefined {
 
 interface Pattern {
   readonly segments: readonly string[];
-  /** Ends in `*`. */
   readonly open: boolean;
 }
 
@@ -49,17 +46,15 @@ function isName(segment: string): boolean {
   return segment.startsWith("{");
 }
 
-/**
- * Returns the router's priority of a pattern: literal patterns, then patterns with names, then patterns ending in `*`.
- */
+/** Literal patterns come first, then patterns with names, then patterns ending in `*`. */
 function routerPriority(pattern: Pattern): number {
   if (pattern.open) return 2;
   return pattern.segments.some(isName) ? 1 : 0;
 }
 
 /**
- * Returns whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/load/router.ts: a more
- * exact group has priority over a less exact one, and within a group the order in pipeline.yaml decides.
+ * Whether the router sends every path that `later` matches to `earlier` instead. Mirrors src/pipeline/load/router.ts: a
+ * more exact group comes first, and within a group the order in pipeline.yaml decides.
  */
 export function coversAllPaths(earlier: string, later: string): boolean {
   const a = parse(earlier);
@@ -85,7 +80,7 @@ function matchesWholeRoute(conditionPath: string, routePath: string): boolean {
   return start.startsWith(conditionPath.slice(0, -1));
 }
 
-/** Returns whether every path that matches `inner` also matches `outer`. Both are paths of conditions. */
+/** Both paths are those of conditions, where only a final `*` is special. */
 function pathImplies(inner: string, outer: string): boolean {
   if (!outer.endsWith("*")) return inner === outer;
   const prefix = outer.slice(0, -1);
@@ -94,7 +89,7 @@ function pathImplies(inner: string, outer: string): boolean {
 
 type RouteSpace = Pick<RouteConfig, "path" | "methods">;
 
-/** Returns the parts of `outer` that a request may fail although it meets `inner`. Empty if `inner` implies `outer`. */
+/** The parts of `outer` that a request may fail although it meets `inner`. Empty if `inner` implies `outer`. */
 export function unimpliedParts(
   outer: Condition | undefined,
   inner: Condition | undefined,
@@ -133,7 +128,6 @@ function methodsCovered(
   return covers(inner?.methods) || covers(route && withHead(route.methods));
 }
 
-/** Returns a route's methods, with HEAD added if they include GET. */
 export function withHead(methods: readonly string[]): readonly string[] {
   return methods.includes("GET") && !methods.includes("HEAD") ? [...methods, "HEAD"] : methods;
 }

@@ -8,15 +8,13 @@ import { splitUrls } from "./formats.ts";
 import { isLoopback } from "./loopback.ts";
 import { hostsOf, parseRedisUrl } from "../store/redis/redis-url.ts";
 
-/** A setting of a section that belongs to a module. */
 export interface ProductionProblem {
   readonly code: SluiceCode;
-  /** JSON Pointer of the setting in pipeline.yaml, such as `/metering/durability`. */
+  /** JSON Pointer in pipeline.yaml, such as `/metering/durability`. */
   readonly pointer: string;
   readonly message: string;
 }
 
-/** Returns the problems of the sections of a module, which have been validated. */
 export type ProductionCheck = (
   sections: Readonly<Record<string, unknown>>,
 ) => readonly ProductionProblem[];
@@ -24,7 +22,6 @@ export type ProductionCheck = (
 /** A shorter secret can be guessed. `openssl rand -hex 16` prints 32 characters. */
 const minSecretLength = 32;
 
-/** `checks`: those of the modules. */
 export function productionFaults(config: Config, checks: readonly ProductionCheck[]): Fault[] {
   const problems = [
     ...gatewayProblems(config),
@@ -114,7 +111,6 @@ function isPlainPostgres({ hostname, searchParams }: URL): boolean {
   return !isTls && host !== "" && !host.startsWith("/") && !isLoopback(host);
 }
 
-/** Returns a problem for each URL that sends plain text to another machine. `what`: the owner of the URLs. */
 export function plaintextProblems(
   what: string,
   pointer: string,
@@ -124,7 +120,7 @@ export function plaintextProblems(
     const url = URL.parse(text);
     if (url === null || !["http:", "ws:"].includes(url.protocol)) return [];
     if (isLoopback(url.hostname)) return [];
-    // Without the rest of the URL, which may contain a key.
+    // The rest of the URL may contain a key.
     const message = `${what} is reached without TLS: ${url.protocol}//${url.host}`;
     return [{ code: "SLUICE_STRICT_PLAINTEXT" as const, pointer, message }];
   });
@@ -154,7 +150,6 @@ function family(address: string): "ipv4" | "ipv6" {
   return address.includes(":") ? "ipv6" : "ipv4";
 }
 
-/** Returns true if only this machine or a private network can reach a listener at this address. */
 function isPrivateHost(host: string): boolean {
   if (isIP(host) === 0) return isLoopback(host);
   return privateBlocks.check(host, family(host));

@@ -1,12 +1,11 @@
-/** Runs the order proof for all routes. A fault in a list that many routes use is reported once. */
+/** A fault in a list that many routes use is reported once. */
 import type { Plugin } from "../plugin.ts";
 import type { Fault } from "./fault.ts";
 import { proveOrder, type StepChain } from "./order.ts";
 
-/** Maximum number of routes that a message lists by name. The others are only counted. */
 const maxNamed = 3;
 
-/** Placeholder for the titles of the lines that share a fault. No message of the proof contains a control character. */
+/** Stands for the titles of the chains that share a fault. No message of the proof contains a control character. */
 const titleMark = "\0";
 
 export function proveChains(

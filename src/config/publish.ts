@@ -1,6 +1,6 @@
 /**
- * The schema with which editors complete and check pipeline.yaml. It is the schema of the file with the options of
- * every plugin, and it allows `${NAME}` for every scalar.
+ * The schema with which editors check pipeline.yaml: that of the file with the options of every plugin, and with
+ * `${NAME}` allowed for every scalar.
  */
 import { isObject } from "../base/is-object.ts";
 import type { JsonSchema, Plugin } from "../plugin.ts";
@@ -9,12 +9,10 @@ import { sectionsOf } from "./sections.ts";
 import { fileSchema } from "./schema.ts";
 import { modeSchema, onErrorSchema, timeoutSchema, whenSchema } from "./schema-step.ts";
 
-/**
- * `${NAME}` or `${NAME:-default}`. Copied instead of using a `$ref`, because a plugin's schema may have its own `$id`.
- */
+/** Copied instead of using a `$ref`, because a plugin's schema may have its own `$id`. */
 const placeholder: JsonSchema = { type: "string", pattern: "\\$\\{" };
 
-/** Returns pipeline.schema.json for these plugins. Other plugins are allowed, with any options. */
+/** Plugins other than these are allowed, with any options. */
 export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
   const sorted = [...plugins].toSorted((a, b) => (a.name < b.name ? -1 : 1));
   const steps = sorted.filter((plugin) => plugin.kind === "step");
@@ -54,7 +52,6 @@ export function publishedSchema(plugins: Iterable<Plugin>): JsonSchema {
   };
 }
 
-/** The schema of a use of a plugin: its name, or a mapping of its name to its options. */
 function entry(
   plugins: readonly Plugin[],
   beside: Readonly<Record<string, JsonSchema>>,
@@ -89,7 +86,6 @@ function optionsOf({ name, description, options }: Plugin): JsonSchema {
   return { description, ...base, ...writable(schema) };
 }
 
-/** Keywords whose value is one schema, a list of schemas, or a mapping of names to schemas. */
 const single = [
   "additionalProperties",
   "items",
@@ -103,7 +99,7 @@ const single = [
 const listed = ["anyOf", "oneOf", "allOf", "prefixItems"];
 const mapped = ["properties", "patternProperties", "$defs", "dependentSchemas"];
 
-/** Returns the schema of the file as written, before environment variables are expanded. */
+/** The schema of the file before environment variables are expanded. */
 function writable(schema: JsonSchema): JsonSchema {
   const result: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(schema)) {
@@ -126,7 +122,7 @@ function writable(schema: JsonSchema): JsonSchema {
   };
 }
 
-/** Returns keywords that replace a custom format, because editors know only standard formats. */
+/** Editors know only standard formats. */
 function writableFormat({ type, format }: JsonSchema): Readonly<Record<string, unknown>> {
   if (typeof format !== "string" || !isFormat(format))
     return format === undefined ? {} : { format };
@@ -137,7 +133,6 @@ function writableFormat({ type, format }: JsonSchema): Readonly<Record<string, u
   };
 }
 
-/** Returns whether the schema requires a scalar and does not accept the string `${NAME}`. */
 function refusesPlaceholders(schema: Readonly<Record<string, unknown>>): boolean {
   const types = [schema["type"]].flat();
   const isText = types.includes("string");

@@ -1,4 +1,3 @@
-/** Reads pipeline.yaml: from text to a located tree, a validated shape and a `Config`. Collects all faults. */
 import { readFile } from "node:fs/promises";
 import type { Config } from "./config.ts";
 import type { Environment } from "./environment.ts";
@@ -12,17 +11,13 @@ import { errorCode } from "../base/error-code.ts";
 
 export interface ParsedConfig {
   /**
-   * Defined if the file is YAML with a mapping at the top level, so that later checks can find more faults. It may only
-   * be run if `faults` is empty.
+   * Defined if the top level is a mapping, so that later checks can find more faults. Run it only if `faults` is empty.
    */
   readonly config: Config | undefined;
   readonly faults: readonly Fault[];
 }
 
-/**
- * `file`: an absolute path. Positions contain it, and paths in the file are relative to its folder. `services`: the
- * services that ship with Sluice.
- */
+/** `file`: an absolute path. Paths in the file are relative to its folder. */
 export async function readConfig(
   file: string,
   env: Environment,

@@ -1,4 +1,3 @@
-/** Finds routes and steps that can never run. */
 import type { Config, PluginUse, RouteConfig, StepUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 import { pathNeverMatches, coversAllPaths, withHead } from "./paths.ts";
@@ -23,8 +22,8 @@ function deadRoutes(routes: readonly RouteConfig[]): Fault[] {
 }
 
 /**
- * Returns the methods of `route` that the earlier route `other` takes. If both have the same path, a named method has
- * priority over `*`, in any order. If `other` is a pattern that covers the path, its `*` takes all methods.
+ * The methods of `route` that `other` takes. With the same path, a named method has priority over `*`, in any order. If
+ * `other` is a pattern that covers the path, its `*` takes all methods.
  */
 function takenMethods(other: RouteConfig, route: RouteConfig): readonly string[] {
   if (other.methods.includes("*") && other.path !== route.path) return route.methods;
@@ -45,7 +44,7 @@ function deadRoute(route: RouteConfig, other: RouteConfig, taken: readonly strin
   return fault("SLUICE_ROUTE_DEAD", message, { at: route.at, remedy });
 }
 
-/** Finds steps whose condition matches no request of any of their routes. Matching on one route is enough. */
+/** A step that matches on one of its routes is not dead. */
 function deadConditions(config: Config): Fault[] {
   const alive = new Set<PluginUse["at"]>();
   const never = new Map<PluginUse["at"], StepUse>();

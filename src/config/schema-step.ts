@@ -1,8 +1,6 @@
-/** The schemas of the members that every step may have in addition to its options. */
 import type { JsonSchema } from "../plugin.ts";
 import { defaultTimeoutMs } from "./config.ts";
 
-/** `mode` of an entry of a list. */
 export const modeSchema: JsonSchema = {
   enum: ["enforce", "shadow", "off"],
   description:

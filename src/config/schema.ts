@@ -1,7 +1,4 @@
-/**
- * The shape of pipeline.yaml as a JSON Schema (draft 2020-12) with all defaults. `read.ts` validates with it, and
- * pipeline.schema.json is generated from it.
- */
+/** The shape of pipeline.yaml, with all defaults. pipeline.schema.json is generated from it. */
 import { bodyAccesses, deploymentParts } from "../contract/permissions.ts";
 import type { JsonSchema } from "../plugin.ts";
 import { withSections, type SectionOwner } from "./sections.ts";
@@ -9,12 +6,10 @@ import { integerSchema } from "./option-schemas.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
 
-/** The schema of an object that does not accept other keys. */
 function closed(description: string, properties: Properties, more: JsonSchema = {}): JsonSchema {
   return { type: "object", description, properties, additionalProperties: false, ...more };
 }
 
-/** The schema of an object with any keys, whose values all have the same schema. */
 function named(description: string, value: JsonSchema, more: JsonSchema = {}): JsonSchema {
   return { type: "object", description, additionalProperties: value, ...more };
 }
@@ -207,10 +202,7 @@ const log = closed(
   { default: {} },
 );
 
-/**
- * Schemas of plugin uses. They accept anything when the file is read (expand.ts checks entries) and list all plugins
- * when published.
- */
+/** These accept anything when the file is read (expand.ts checks entries) and list all plugins when published. */
 export interface EntrySchemas {
   readonly step: JsonSchema;
   readonly surface: JsonSchema;
@@ -255,7 +247,7 @@ function route(entries: EntrySchemas): JsonSchema {
   );
 }
 
-/** The whole file. `services`: the services that ship with Sluice, whose sections are part of the file. */
+/** `services`: those that ship with Sluice, whose sections are part of the file. */
 export function fileSchema(
   entries: EntrySchemas,
   services: readonly SectionOwner[] = [],
@@ -313,7 +305,7 @@ export function fileSchema(
   );
 }
 
-/** Sections of the gateway itself. A service cannot have one of these names. */
+/** A service cannot have one of these names. */
 export const gatewaySections: ReadonlySet<string> = new Set(
   Object.keys(fileSchema({ step: {}, surface: {}, tools: {}, fastify: {} })["properties"] ?? {}),
 );

@@ -1,4 +1,3 @@
-/** The sections of pipeline.yaml that services own or extend. */
 import { isObject } from "../base/is-object.ts";
 import type { JsonSchema, Service } from "../plugin.ts";
 
@@ -7,12 +6,10 @@ type Members = Readonly<Record<string, JsonSchema>>;
 /** The parts of a service that decide what pipeline.yaml may contain. */
 export type SectionOwner = Pick<Service<never>, "name" | "sections" | "extends" | "checkSections">;
 
-/** Returns the names of the sections whose values are the options of this service. */
 export function sectionsOf({ sections = {}, extends: extended = {} }: SectionOwner): string[] {
   return [...Object.keys(sections), ...Object.keys(extended)];
 }
 
-/** Adds the sections of services to those of the gateway, and the members with which services extend a section. */
 export function withSections(gateway: Members, services: readonly SectionOwner[]): Members {
   const all: Record<string, JsonSchema> = { ...gateway };
   for (const { sections = {} } of services) Object.assign(all, sections);

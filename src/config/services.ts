@@ -1,4 +1,3 @@
-/** Sorts the services of a configuration by start order, and checks that every service that a plugin uses exists. */
 import type { Plugin, Service } from "../plugin.ts";
 import type { Config, PluginUse } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
@@ -19,9 +18,8 @@ export function servicesOf(plugin: Pick<Plugin, "uses" | "usesIfInstalled">): re
 type Plugins = ReadonlyMap<string, Plugin>;
 
 /**
- * Returns every service that runs: third-party services, with or without a section, and the services that ship with
- * Sluice and are in use. `plugins`: the plugins that could be loaded. `found`: the faults of the file. A service whose
- * sections have faults is not complete.
+ * Returns every service that runs: third-party services, with or without a section, and those in use that ship with
+ * Sluice. `found`: the faults of the file. A service whose sections have faults is not complete.
  */
 export function declaredServices(
   config: Config,
@@ -64,7 +62,7 @@ function shippedService(
   };
 }
 
-/** Sorts services so that each one comes after the services that it uses. The members of a cycle keep their order. */
+/** The members of a cycle keep their order. */
 export function startOrder(services: readonly PluginUse[], plugins: Plugins): PluginUse[] {
   const byName = new Map(services.map((service) => [service.name, service]));
   const ordered = new Set<PluginUse>();
@@ -80,10 +78,7 @@ export function startOrder(services: readonly PluginUse[], plugins: Plugins): Pl
   return [...ordered];
 }
 
-/**
- * Returns the names of the services that use the service `name`, directly or through other services. `services`: in
- * start order.
- */
+/** Returns the services that use `name`, directly or through others. `services`: in start order. */
 export function dependents(
   name: string,
   services: readonly PluginUse[],
@@ -97,7 +92,6 @@ export function dependents(
   return found;
 }
 
-/** `uses`: every use of a plugin, including services. */
 export function serviceFaults(
   uses: readonly PluginUse[],
   services: readonly PluginUse[],

@@ -1,4 +1,3 @@
-/** Creates the `Config` from the located tree: validates the whole file, then converts each section. */
 import { realpathSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import type { JsonSchema } from "../plugin.ts";
@@ -24,7 +23,6 @@ import { storeSettingFaults, type StoreShape } from "./store-settings.ts";
 import { threadFaults, threadsOf } from "./threads.ts";
 import { validate } from "./validate.ts";
 
-/** The file after validation, with defaults, as `fileSchema` describes it. */
 interface FileShape extends StoreShape {
   readonly environment: Config["environment"];
   readonly server: Omit<ServerConfig, "threads"> & { readonly threads: number | "auto" };
@@ -63,7 +61,7 @@ const anyEntries = {
 };
 const schemas = new WeakMap<readonly SectionOwner[], JsonSchema>();
 
-/** Returns the same schema for the same services, because a schema is compiled once. */
+/** A schema is compiled once, so the same services must get the same schema. */
 function readingSchema(services: readonly SectionOwner[]): JsonSchema {
   const known = schemas.get(services) ?? fileSchema(anyEntries, services);
   schemas.set(services, known);
@@ -148,7 +146,7 @@ function withPaths(server: ServerConfig, folder: string): ServerConfig {
   return { ...server, tls: { cert: resolve(folder, tls.cert), key: resolve(folder, tls.key) } };
 }
 
-/** Returns a fault for each setting that requires a secret, if there is none. A secret with a fault is not missing. */
+/** A secret with a fault is not missing. */
 function secretFaults({ environment, store }: Config, root: LocatedMap): Fault[] {
   if (find(root, "/secret") !== undefined) return [];
   const missing = (what: string, pointer: string): Fault =>
@@ -161,7 +159,7 @@ function secretFaults({ environment, store }: Config, root: LocatedMap): Fault[]
   ];
 }
 
-/** Returns the rules of sections that are broken. A position that has a fault in `found` gets no other fault. */
+/** A position that has a fault in `found` gets no other fault. */
 function sectionFaults(
   config: Config,
   services: readonly SectionOwner[],
@@ -185,8 +183,8 @@ function sectionFaults(
 }
 
 /**
- * Removes the sections that have the name of a plugin under `plugins:` from the tree. They contain the options of a
- * service, whose schema is known only after the plugin is loaded.
+ * Sections that have the name of a plugin under `plugins:` contain the options of a service, whose schema is known only
+ * after the plugin is loaded.
  */
 function takeServiceSections(
   root: LocatedMap,
@@ -279,14 +277,12 @@ function shapeRoute(
 }
 
 /**
- * Returns whether `folder` is located in a node_modules folder, where npm deletes and replaces files. Follows links. `folder`:
- * an absolute path; the folder does not have to exist.
+ * npm deletes and replaces files there. `folder`: an absolute path, which does not have to exist and may contain links.
  */
 function isInNodeModules(folder: string): boolean {
   return [folder, realPath(folder)].some((path) => path.split(sep).includes("node_modules"));
 }
 
-/** Resolves the links in the part of the path that exists. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);

@@ -1,18 +1,16 @@
-/** Returns the part of a configuration that `sluice check` can start although other parts have faults. */
 import type { Config, PluginUse, RouteConfig } from "./config.ts";
 import { isFullyRead } from "./located.ts";
 
-/** Returns whether all options could be read. Options that could not be read must not be checked. */
+/** Options that could not be read must not be checked. */
 export function isReadable({ incomplete = false, source }: PluginUse): boolean {
   return !incomplete && (source === undefined || isFullyRead(source));
 }
 
-/** Removes the uses that cannot be started. A route whose surface cannot be started keeps its steps. */
+/** A route whose surface cannot be started keeps its steps. */
 export function startablePart(config: Config, isStartable: (use: PluginUse) => boolean): Config {
   const startableRoute = (route: RouteConfig): RouteConfig => ({
     ...route,
     run: route.run.filter(isStartable),
-    // No plugin is looked up for the empty name.
     to: isStartable(route.to) ? route.to : { ...route.to, name: "" },
   });
   return {

@@ -1,4 +1,3 @@
-/** Converts a store error to a fault of pipeline.yaml, at the key of the store. */
 import type { StoreError } from "../store/store-error.ts";
 import type { Config } from "./config.ts";
 import type { Fault } from "./fault.ts";

@@ -1,20 +1,16 @@
 /**
- * Settings of the shared stores that do not fit together or that the file does not use. They are refused, because two
- * replicas without a shared store would each grant the whole budget.
+ * Settings of the shared stores that do not fit together or that are not used. They are refused, because two replicas
+ * without a shared store would each grant the whole budget.
  */
 import type { Environment } from "./environment.ts";
 import { fault, type Fault } from "./fault.ts";
 import { find, keyPositionOf, type LocatedMap } from "./located.ts";
 
-/** The members of the validated file that this file reads. */
 export interface StoreShape {
   readonly store: { readonly redis?: string; readonly postgres?: string };
 }
 
-/**
- * Returns the faults. An empty variable counts as not set. `found`: the faults of the shape; a position with one gets no
- * second fault.
- */
+/** An empty variable counts as not set. A position with a fault in `found` gets no second one. */
 export function storeSettingFaults(
   { store }: StoreShape,
   root: LocatedMap,

@@ -1,14 +1,12 @@
-/** The setting `server.threads`, and what does not work with several threads. */
 import { availableParallelism } from "node:os";
 import type { Plugin } from "../plugin.ts";
 import type { Config } from "./config.ts";
 import { fault, type Fault } from "./fault.ts";
 
 const maxThreads = 64;
-/** Whether the system divides the connections of a port among the listeners of one process. */
+/** Whether several listeners of one process can share the connections of a port. */
 const canSharePort = process.platform === "linux";
 
-/** `wanted`: the validated value of the file. */
 export function threadsOf(wanted: number | "auto"): number {
   if (wanted !== "auto") return wanted;
   return canSharePort ? Math.min(maxThreads, availableParallelism()) : 1;
@@ -30,7 +28,6 @@ export function threadFaults(config: Config): Fault[] {
   return problems;
 }
 
-/** Returns a fault for each plugin whose state must be one for the whole process. */
 export function oneThreadFaults(config: Config, plugins: ReadonlyMap<string, Plugin>): Fault[] {
   if (config.server.threads === 1) return [];
   return [...plugins.values()].flatMap(({ name, needsOneThread = false }) => {

@@ -9,12 +9,12 @@ import { find, keyPositionOf, positionOf, type Located } from "./located.ts";
 import { nearest } from "./nearest.ts";
 
 const branching = ["anyOf", "oneOf"];
-/** Keywords whose own errors add nothing: ajv reports the actual errors separately. */
+/** Their own errors add nothing: ajv reports the actual errors separately. */
 const silent = ["if", "propertyNames"];
 
 /**
- * Drops errors that only repeat others. For `anyOf` and `oneOf`, keeps the errors of the only branch whose type matches
- * the value. If there is no such branch, or more than one, keeps only the error of the keyword itself.
+ * Drops errors that only repeat others. Of the branches of `anyOf` and `oneOf`, only one whose type alone matches the
+ * value keeps its errors; otherwise only the error of the keyword itself is kept.
  */
 export function relevantErrors(errors: readonly SchemaError[]): SchemaError[] {
   let left = errors.filter((error) => !silent.includes(error.keyword));
@@ -42,7 +42,7 @@ function isOfOtherBranch(choice: SchemaError, error: SchemaError): boolean {
   );
 }
 
-/** Returns a readable path such as `routes[2].path`, which starts with the label of the subtree. */
+/** Returns a path such as `routes[2].path`. */
 function describePath(pointer: string, label: string): string {
   let text = label;
   for (const key of pointerKeys(pointer)) {
@@ -89,7 +89,6 @@ export function describeError(
   return fault(code, `${name}: expected ${wanted}${found}`, { at, didYouMean, remedy });
 }
 
-/** Returns the remedy for a value that an earlier release accepted. */
 function removedRemedy(value: unknown, { parentSchema }: SchemaError): string | undefined {
   const removed: unknown = parentSchema?.["removed"];
   const remedy = isObject(removed) ? removed[String(value)] : undefined;
@@ -112,7 +111,6 @@ function describeUnknownKey(node: Located, error: SchemaError, name: string, own
   });
 }
 
-/** RFC 6901. */
 function childPointer(pointer: string, key: string): string {
   return `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
@@ -203,7 +201,7 @@ function show(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Returns `, got "x"`, or nothing for a value that is long or may contain credentials (a URL with `@`). */
+/** Returns nothing for a value that is long or may contain credentials (a URL with `@`). */
 function describeFound(part: Located | undefined): string {
   if (part === undefined) return "";
   if (part.kind !== "scalar") return part.kind === "list" ? ", got a list" : ", got a mapping";

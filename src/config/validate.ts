@@ -1,7 +1,6 @@
 /**
- * Validates a located tree against a JSON Schema and describes faults for a reader of the file. Repairs what it can, so
- * that one mistake is one fault: values from the environment are converted to the type that the schema requires, and a
- * misspelled key is read as the key that was probably meant.
+ * Validates a located tree and describes faults for a reader of the file. Repairs what it can, so that one mistake is
+ * one fault: it converts values from the environment, and reads a misspelled key as the one that was probably meant.
  */
 import { isContainer, isObject } from "../base/is-object.ts";
 import type { CompilerOptions, SchemaError, Validator } from "../contract/validator.ts";
@@ -27,7 +26,6 @@ const options: CompilerOptions = {
   formatTests: Object.fromEntries(
     Object.entries(formats).map(([name, { test }]) => [name, test] as const),
   ),
-  // The remedies for values that an earlier release accepted, by value.
   keywords: ["removed"],
   useDefaults: true,
   strict: true,
@@ -39,15 +37,14 @@ const options: CompilerOptions = {
   code: { optimize: false },
 };
 /**
- * Stops at the first error, which has no message, so its code is small. The build also removes the errors that `convert`
- * does not read. Throws an Error if the schema is invalid.
+ * Stops at the first error, which has no message, so its code is small. The build also removes the errors that
+ * `convert` does not read. Throws an Error if the schema is invalid.
  */
 const quick = keeping(schemaCompiler("config", { ...options, messages: false }));
 const thorough = keeping(
   schemaCompiler("config, all errors", { ...options, allErrors: true, verbose: true }),
 );
 
-/** Keeps the validator of a schema as long as its plugin. */
 function keeping(compile: SchemaCompiler): (schema: JsonSchema) => Validator {
   const compiled = new WeakMap<JsonSchema, Validator>();
   return (schema) => {
@@ -57,12 +54,12 @@ function keeping(compile: SchemaCompiler): (schema: JsonSchema) => Validator {
   };
 }
 
-/** Maximum number of repair rounds, more than any file needs. Each round repairs at least one fault. */
+/** More than any file needs. Each round repairs at least one fault. */
 const maxRounds = 100;
 
 /**
- * Changes `node` in place if it repairs something. `label`: the name of the subtree in messages (`rate-limit`, empty
- * for the whole file). `own`: the position of the subtree.
+ * Changes `node` in place if it repairs something. `label`: the subtree in messages (`rate-limit`, empty for the whole
+ * file). `own`: the position of the subtree.
  */
 export function validate(
   node: Located,
@@ -119,7 +116,6 @@ function typesOf(values: unknown): string[] {
   return Array.isArray(values) ? values.map((value: unknown) => typeof value) : [];
 }
 
-/** Converts a scalar to a type that the schema requires, if its text can be read as that type. */
 function retype(node: Located, error: SchemaError, wanted: readonly unknown[]): boolean {
   const part = find(node, error.instancePath);
   if (part?.kind !== "scalar" || part.broken) return false;
@@ -165,7 +161,6 @@ function unknownKey(node: Located, error: SchemaError, label: string, meant: str
   return { ...describeError(node, error, label, node.at), didYouMean: meant };
 }
 
-/** Removes the invalid parts of the value and fills in defaults, so that later checks can continue. */
 function prune(validator: Validator, value: unknown, errors: readonly SchemaError[]): unknown {
   if (errors.some((error) => error.instancePath === "" && error.keyword === "type")) return {};
   for (const error of errors) pruneOne(value, error);

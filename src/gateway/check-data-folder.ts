@@ -1,4 +1,3 @@
-/** Checks the databases of the data folder for damage at the start, before anything opens them. */
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
@@ -81,7 +80,6 @@ function inThread(
   });
 }
 
-/** Resolves to undefined after `startWaitMs`. */
 async function withTimeLimit<T>(work: Promise<T>, clock: Clock): Promise<T | undefined> {
   const { promise, resolve } = Promise.withResolvers<undefined>();
   using _timer = clock.after(startWaitMs, () => resolve(undefined));

@@ -1,4 +1,3 @@
-/** Looks up how a request was handled, on this gateway and on the others that use the same database. */
 import type { Explanation } from "../pipeline/observe/explanation.ts";
 import type { FoundExchanges, Log, Replicas } from "../plugin.ts";
 

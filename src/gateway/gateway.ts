@@ -1,4 +1,3 @@
-/** A running gateway: opens its resources, provisions the first generation, listens, reloads and drains. */
 import { systemClock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import { createLog } from "../base/log.ts";
@@ -28,13 +27,10 @@ import { StartError } from "../start-error.ts";
 import { version } from "../base/version.ts";
 
 export interface StartOptions {
-  /** Absolute path of pipeline.yaml. */
   readonly configFile: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock?: Clock;
-  /** Receives the log lines in place of standard output. */
   readonly log?: Log;
-  /** Whether to reload when the file changes (default true). */
   readonly watch?: boolean;
   /**
    * For development and tests (default false): a plugin that violates its manifest, or writes to an object that it must
@@ -55,17 +51,14 @@ export interface Gateway {
   readonly adminUrl: string;
   readonly reloader: Reloader;
   readonly listener: Listener;
-  /** Returns a service of the current generation, for commands and tests. Undefined if it does not run. */
   use<Name extends ServiceName>(name: Name): ServiceTypes[Name] | undefined;
   /**
-   * Drains (decisions.md section 12). Further calls return the same promise. Resolves when every exchange has settled and
-   * every port is closed. A surface, plugin or service that does not end delays the stop by at most a few seconds. It
-   * is then logged and abandoned.
+   * Drains (decisions.md section 12). Further calls return the same promise. Resolves when every exchange has settled
+   * and every port is closed. A part that does not end within a few seconds is logged and abandoned.
    */
   stop(): Promise<void>;
 }
 
-/** Starts the whole gateway, or throws `StartError` and leaves nothing running. */
 export async function startGateway(options: StartOptions): Promise<Gateway> {
   const { without = [] } = options;
   const { validated, faults } = await checkFile(options.configFile, options.env, { without });
@@ -226,7 +219,6 @@ async function openPool(
   });
 }
 
-/** The generation that serves, and whether the gateway is draining. */
 interface State {
   draining: boolean;
   generation: Generation;

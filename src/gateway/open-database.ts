@@ -1,4 +1,3 @@
-/** Opens the PostgreSQL database of `store.postgres` and checks that this release can use its tables. */
 import { hostname } from "node:os";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Config } from "../config/config.ts";
@@ -36,7 +35,6 @@ const statementMs = 2_000;
 const reachMs = 5_000;
 const reachEveryMs = 250;
 
-/** Repeats `ask` while the database cannot be reached, up to `reachMs`. */
 async function whenReachable(ask: () => Promise<void>): Promise<void> {
   const end = performance.now() + reachMs;
   for (;;) {

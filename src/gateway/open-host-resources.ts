@@ -1,4 +1,3 @@
-/** Opens the resources that outlive every generation: the data folder, the shared stores, claims, the compute pools. */
 import { totalmem } from "node:os";
 import { getHeapStatistics } from "node:v8";
 import { openComputePool } from "../compute/pool.ts";
@@ -114,7 +113,6 @@ interface OpenStore extends Pick<Store, "sql" | "replicas"> {
   readonly redis?: RedisConnection | undefined;
 }
 
-/** Opens what is different in the threads that serve, which use the store of the main thread. */
 async function openStore(
   config: Config,
   { threads, ...deps }: Omit<StoreDeps, "seal"> & Pick<OpenDeps, "threads">,
@@ -214,9 +212,7 @@ async function openRedis(
 interface ProcessMemory {
   /** Limit of the container (cgroup v1 or v2) in bytes. 0 or more than `total` if there is none. */
   readonly constrained: number;
-  /** Memory of the machine in bytes. */
   readonly total: number;
-  /** Maximum size of V8's heap in bytes. */
   readonly heap: number;
 }
 
@@ -228,7 +224,6 @@ function processMemory(): ProcessMemory {
   };
 }
 
-/** Returns the default of `server.unfinishedBodyBytes`. */
 export function defaultHeldBytes(memory: ProcessMemory = processMemory()): number {
   const { constrained, total, heap } = memory;
   const limit = constrained > 0 ? Math.min(constrained, total) : total;

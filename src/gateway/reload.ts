@@ -1,7 +1,6 @@
 /**
- * Reloads pipeline.yaml. A reload replaces the whole generation or nothing: while the file has faults, the last good
- * generation keeps serving. The faults are listed at /pipelines and in the log, and a gauge shows that the reload
- * failed.
+ * A reload replaces the whole generation or nothing: while the file has faults, the last good generation keeps serving.
+ * The faults are listed at /pipelines and in the log, and a gauge shows that the reload failed.
  */
 import type { Config } from "../config/config.ts";
 import { fault, type Fault } from "../config/fault.ts";
@@ -33,7 +32,6 @@ interface ReloaderOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly without?: readonly string[];
   readonly watch?: boolean;
-  /** If true and `watch` is set, a reload also happens when the code of a local plugin is saved. */
   readonly strict?: boolean;
   /** The plugins of `current`, by name. */
   readonly plugins: ReadonlyMap<string, Plugin>;
@@ -90,7 +88,6 @@ export class FileReloader implements Reloader {
     this.#codeWatcher?.[Symbol.dispose]();
   }
 
-  /** Watches the files of the plugins, which may change with each load. */
   #watchCode(): void {
     const { watch: watches = true, strict = false } = this.#options;
     this.#codeWatcher?.[Symbol.dispose]();
@@ -165,7 +162,6 @@ export class FileReloader implements Reloader {
   }
 }
 
-/** Returns the names of the plugins whose module was imported again. */
 function changedCode(
   before: ReadonlyMap<string, Plugin>,
   after: ReadonlyMap<string, Plugin>,
@@ -180,7 +176,6 @@ const stopping: readonly Fault[] = [
   fault("SLUICE_STOPPING", "the gateway is stopping and does not reload"),
 ];
 
-/** Runs `task` for the first call, and then once more for all calls that arrived during the run. */
 function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) => Promise<T> {
   let running: Promise<T> | undefined;
   let next: Promise<T> | undefined;
@@ -200,7 +195,6 @@ function oneAtATime<T>(task: (reason: string) => Promise<T>): (reason: string) =
   };
 }
 
-/** Sections of the gateway whose changes need a restart of the process. */
 const fixedSections = ["environment", "server", "admin", "store", "log", "secret"] as const;
 
 function needsRestart(before: Config, { config: after, plugins }: ValidatedConfig): Fault[] {

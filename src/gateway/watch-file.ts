@@ -1,4 +1,3 @@
-/** Reports that pipeline.yaml, or the code of a plugin, has changed on disk. */
 import { watch, type FSWatcher } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { Clock, Log } from "../plugin.ts";

@@ -15,18 +15,14 @@ import { refuse, type GatewayCode } from "../base/errors.ts";
 
 export interface AdminOptions {
   readonly host: string;
-  /** 0 selects a free port. */
   readonly port: number;
   /** Host names that /metrics, /pipelines and /explain accept, in addition to IP addresses and localhost. */
   readonly hosts: readonly string[];
-  /** Addresses or CIDR blocks of proxies whose `X-Forwarded-For` is trusted. */
   readonly trustProxy: readonly string[];
   readonly metrics: Pick<RenderedMetrics, "render" | "contentType">;
-  /** Returns the answer of /pipelines, which is sent as JSON. */
   readonly pipelines: () => unknown;
   /** Finds the exchanges with a request id, on all gateways that use the same database. Never rejects. */
   readonly explain: (requestId: string) => Promise<FoundExchanges>;
-  /** Returns the answer of /readyz, whose status is 503 while the gateway is not ready. */
   readonly ready: () => Readiness;
   /** Returns the running service with this name. It answers the requests below `/<name>` if it has `admin`. */
   readonly service: (name: string) => Pick<ServiceHooks<unknown>, "admin"> | undefined;
@@ -35,11 +31,9 @@ export interface AdminOptions {
 
 export interface Admin {
   readonly url: string;
-  /** Ends running requests and idle connections, and closes the port. */
   close(): Promise<void>;
 }
 
-/** Maximum number of connections that wait to be accepted. */
 const backlog = 511;
 /** Scrapers often ask once per minute, and keep their connection until then. */
 const keepAliveMs = 72_000;
@@ -72,7 +66,6 @@ interface AnswerDeps extends AdminOptions {
   readonly addressOf: ReturnType<typeof addressReader>;
 }
 
-/** The answers by path, to GET and HEAD. */
 function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
   const { metrics, pipelines, explain, ready } = sources;
   const guardedPath = (run: AdminHandler["run"]): AdminHandler => ({ isGuarded: true, run });
@@ -131,7 +124,6 @@ function answer(
   return handler.run(request, response);
 }
 
-/** Returns undefined if the percent-encoding is not valid. */
 function decodedPath(url: string): string | undefined {
   try {
     return decodeURIComponent(url.split("?", 1)[0] ?? "");
@@ -157,10 +149,7 @@ function passToService(
   runGuarded(() => hooks.admin?.(request, response, addressOf(request)), failed);
 }
 
-/**
- * Prevents DNS rebinding, so that no web page reads routes and load through a host name that it controls.
- * Returns true if the request has been refused.
- */
+/** Prevents DNS rebinding, so that no web page reads routes and load through a host name that it controls. */
 function refuseForeignHost(
   request: IncomingMessage,
   response: ServerResponse,
@@ -185,10 +174,7 @@ function urlOf(http: Server): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/**
- * Returns why the Host header does not name this listener. Undefined if it does: an IP address, localhost, or one of
- * `names`. This prevents DNS rebinding, in which another name resolves to this address.
- */
+/** Undefined if the Host header names this listener: an IP address, localhost, or one of `names`. */
 function hostProblem(
   { headers }: Pick<IncomingMessage, "headers">,
   names: readonly string[],
@@ -200,13 +186,11 @@ function hostProblem(
   return `the host name "${host}" is not allowed: add it to admin.hosts in pipeline.yaml, or use the address`;
 }
 
-/** Returns the host in lower case without port and brackets. Undefined if there is none. */
 function hostName(header: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/i.exec(header);
   return (match?.[1] ?? match?.[2])?.toLowerCase();
 }
 
-/** The server sends no body if the request is HEAD. */
 function sendText(
   response: ServerResponse,
   status: number,

@@ -1,12 +1,8 @@
-/**
- * The slowest rate at which a request may arrive: 64 KiB in any 10 s after the first second (decisions.md section 13).
- */
+/** A request may not arrive slower than 64 KiB in any 10 s after the first second (decisions.md section 13). */
 import type { Clock } from "../contract/clock.ts";
 
-/** The first second of a request, which does not count. */
 export const arrivalGraceMs = 1_000;
 export const arrivalWindowMs = 10_000;
-/** Minimum number of bytes that must arrive within `arrivalWindowMs`. */
 export const minArrivalBytes = 64 * 1024;
 
 /** Watches one request from its first bytes. Dispose when the request is complete or abandoned. */

@@ -1,10 +1,8 @@
-/** Metrics of the backends that the services report: pools, plain upstreams and networks. */
 import type { ComputedValue, RenderedMetrics } from "../base/metrics.ts";
 import type { BackendStatus } from "../plugin.ts";
 import { serversOf } from "./backend-servers.ts";
 import { configuredBackends } from "./readiness.ts";
 
-/** `backends`: returns the backends of the generation that serves. */
 export function backendMetrics(
   metrics: Pick<RenderedMetrics, "computed">,
   backends: () => readonly BackendStatus[],

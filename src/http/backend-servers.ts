@@ -1,4 +1,3 @@
-/** Reads the servers of a backend from the values that it reports for the dashboard. */
 import { isObject } from "../base/is-object.ts";
 import type { BackendStatus } from "../plugin.ts";
 
@@ -6,14 +5,10 @@ export interface BackendServer {
   readonly name: string;
   /** `usable`, `active`, `busy`, or a word that says why the server is not used. */
   readonly state: string;
-  /** Details of the state, if the server is not used. */
   readonly reason?: string | undefined;
 }
 
-/**
- * Returns the URLs of an upstream, the nodes of a pool or the workers of a network, each with its state. Members in
- * another form are left out, because a service can be the code of a third party.
- */
+/** Members in an unexpected form are left out, because a service can be the code of a third party. */
 export function serversOf({ details }: Pick<BackendStatus, "details">): BackendServer[] {
   if (!isObject(details)) return [];
   const { urls, nodes, workers } = details;
@@ -30,7 +25,6 @@ export function serversOf({ details }: Pick<BackendStatus, "details">): BackendS
 /** States of servers that are in use, or that an operator or the network has taken out of use. */
 const expectedStates = new Set(["usable", "active", "busy", "draining", "not admitted"]);
 
-/** Returns the servers that the gateway does not use because they fail. */
 export function failingServers(status: Pick<BackendStatus, "details">): BackendServer[] {
   return serversOf(status).filter(({ state }) => !expectedStates.has(state));
 }
@@ -50,7 +44,6 @@ export function worstBackends(
   );
 }
 
-/** The number of servers that cannot be used. More than any number if the backend cannot. */
 function failures(backend: BackendStatus): number {
   return backend.ready === true ? failingServers(backend).length : Infinity;
 }

@@ -17,7 +17,6 @@ const messageOf: Readonly<Record<number, string>> = {
   431: "the request head is too large",
 };
 
-/** Sockets that are closed after their pending answers were written. */
 const closing = new WeakSet<Socket>();
 
 /** Answers with the canonical envelope and closes the connection. Later bytes from the client are ignored. */

@@ -1,4 +1,3 @@
-/** Binds a server to its address. */
 import type { Server } from "node:net";
 import { ListenError, type ListenSection } from "./listen-error.ts";
 
@@ -7,7 +6,6 @@ export interface BoundAddress {
   readonly host: string;
   /** 0 selects a free port. */
   readonly port: number;
-  /** Whether other threads of the process listen on the same port. */
   readonly reusePort?: boolean;
 }
 

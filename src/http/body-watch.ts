@@ -1,7 +1,6 @@
 /**
- * Limits request bodies that are still arriving, so that slow clients cannot hold memory and connections indefinitely
- * (decisions.md section 13): the minimum rate of a body, and the memory of bodies per caller and in total. The memory of
- * a whole body counts until its exchange releases it.
+ * Slow clients cannot hold memory and connections indefinitely (decisions.md section 13): bodies have a minimum rate,
+ * and limits on their memory per caller and in total. The memory of a whole body counts until its exchange releases it.
  * One timer serves all bodies.
  */
 import { refuse } from "../base/errors.ts";
@@ -19,9 +18,7 @@ const minBodiesPerCaller = 4;
 export interface BodyWatchOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Maximum pause of a body in milliseconds. */
   readonly idleMs: number;
-  /** Counts the bytes of the bodies that are kept. */
   readonly held: HeldBytes;
   timedOut(x: LiveExchange): void;
   refused(x: LiveExchange, reply: Reply): void;
@@ -36,9 +33,7 @@ const allFull = refuse("GATEWAY_SERVICE_UNAVAILABLE", {
 
 export class LiveBodyWatch implements BodyWatch<LiveExchange>, Disposable {
   readonly #options: BodyWatchOptions;
-  /** The bodies that are read whole. */
   readonly #kept = new LinkedList<WatchedBody>();
-  /** The bodies that are passed on as they arrive. */
   readonly #streamed = new LinkedList<WatchedBody>();
   readonly #bytes: Gauge;
   readonly #refusals: { readonly slow: Counter; readonly caller: Counter; readonly all: Counter };
@@ -104,7 +99,6 @@ export class LiveBodyWatch implements BodyWatch<LiveExchange>, Disposable {
     else if (exceeded === "total") this.#refuse(body, allFull, this.#refusals.all);
   }
 
-  /** Ends the limits on the arrival. The bytes stay counted until `close`. */
   arrived(body: WatchedBody): void {
     body.isWhole = true;
     this.#kept.remove(body);
@@ -155,9 +149,7 @@ export class LiveBodyWatch implements BodyWatch<LiveExchange>, Disposable {
 class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   readonly isWatched = true;
   readonly exchange: LiveExchange;
-  /** Memory of the body. Undefined if the body is streamed, or the watch has ended. */
   part: HeldPart | undefined = undefined;
-  /** True after everything has arrived. */
   isWhole = false;
   previous: WatchedBody | undefined = undefined;
   next: WatchedBody | undefined = undefined;
@@ -195,7 +187,6 @@ class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
     this.#watch.close(this);
   }
 
-  /** Returns true if the body has paused for `idleMs` or arrives below the minimum rate. */
   isTooSlow(now: number, idleMs: number): boolean {
     const { req, body } = this.exchange.arrival;
     const bytes = req.socket.bytesRead;

@@ -1,14 +1,12 @@
 /**
- * Writes chunks in the chunked transfer coding (RFC 9112 section 7.1): the size in hexadecimal and the bytes, each with
- * a line end. A chunk is written in one piece. node:http writes its size, bytes and line ends separately, which costs a
- * third of the write (measured with chunks of 200 bytes).
+ * The chunked transfer coding (RFC 9112 section 7.1). A chunk is written in one piece: node:http writes its size, bytes
+ * and line ends separately, which costs a third of the write (measured with chunks of 200 bytes).
  */
 import type { Socket } from "node:net";
 
 /** Up to this size it costs less to copy a chunk than to write it in pieces. */
 const copiedBytes = 8 * 1024;
 
-/** Writes a chunk of `length` bytes without a frame. */
 export function writePlain(
   to: Pick<Socket, "write">,
   chunk: Uint8Array | string,

@@ -1,4 +1,3 @@
-/** Shared functions of the demo servers: listening on a port, reading a request body, and closing. */
 import { once } from "node:events";
 import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo } from "node:net";

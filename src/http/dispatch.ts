@@ -1,7 +1,4 @@
-/**
- * Dispatches requests of the listener: finds the route in the current generation and runs it. Health checks and
- * messages with ambiguous framing are answered here without a route.
- */
+/** Health checks and messages with ambiguous framing are answered here, without a route. */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -27,7 +24,6 @@ export interface DispatchOptions {
   readonly readiness: () => Readiness;
 }
 
-/** Holds the current generation and the state of the drain. */
 export class Dispatcher {
   running = 0;
   draining = false;
@@ -88,7 +84,6 @@ export class Dispatcher {
     }
   };
 
-  /** Returns true if this request is a WebSocket handshake for a route with WebSockets. */
   takesUpgrade(req: IncomingMessage): boolean {
     if (!asksForWebSocket(req) || framingFault(req) !== undefined) return false;
     const match = this.#generation.router.find("GET", locate(req).path);
@@ -167,7 +162,6 @@ export class Dispatcher {
   }
 }
 
-/** The target of a request in origin form, with its path and query. */
 interface Place {
   readonly target: string;
   readonly path: string;
@@ -191,13 +185,11 @@ function originForm(target: string): string {
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
-/** Refuses a message with ambiguous framing. No step runs, and nothing after it on its connection is read. */
 function refuseAndClose(req: IncomingMessage, res: ServerResponse, fault: FramingFault): void {
   const headers = ["connection", "close"];
   sendReply(req, res, refuse("GATEWAY_INVALID_PARAMS", { ...fault, headers }));
 }
 
-/** The answer to an `Expect` field other than `100-continue`. */
 export const unknownExpectation = refuse("GATEWAY_INVALID_PARAMS", {
   status: 417,
   message: "unknown expectation",

@@ -1,4 +1,3 @@
-/** Runs the operator's Fastify plugins (`fastify:` in pipeline.yaml) before the pipeline's own handler. */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { PluginUse } from "../config/config.ts";
 import type { Log } from "../plugin.ts";

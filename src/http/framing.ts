@@ -41,10 +41,7 @@ const authority: FramingFault = {
   message: "the target and Host name different hosts",
 };
 
-/**
- * Returns the reason why this request must not be served, or undefined. After such an answer, the connection must be
- * closed.
- */
+/** Returns why the request must not be served. The connection must be closed after such an answer. */
 export function framingFault(request: Http1Framing): FramingFault | undefined {
   if (request.httpVersionMajor !== 1) return version;
   const codings = request.headers["transfer-encoding"];
@@ -79,7 +76,6 @@ const hostPattern = /^[\w.~!$&'()*+,;=:%[\]-]*$/;
 /** The last valid host. Clients usually send the same host, which is then not checked again. */
 let lastHost = "";
 
-/** Returns true if this is a valid value of a Host field. */
 export function isHost(host: string): boolean {
   if (host === lastHost) return true;
   if (!hostPattern.test(host)) return false;

@@ -1,8 +1,6 @@
-/** The error for an address on which the gateway cannot listen, with a remedy for the operator. */
 import { messageOf } from "../base/message-of.ts";
 import { errorCode } from "../base/error-code.ts";
 
-/** The section of pipeline.yaml that names the address. */
 export type ListenSection = "server" | "admin";
 
 interface Address {

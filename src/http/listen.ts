@@ -1,6 +1,4 @@
 /**
- * The public listener: receives requests, finds their route in the current generation and runs them.
- *
  * Routes run directly on node:http, because Fastify's own routing costs about 4.6 µs per request. If pipeline.yaml
  * contains Fastify plugins, the same handler runs after their hooks (`fastify.ts`).
  */
@@ -29,7 +27,6 @@ export interface ListenerOptions {
   readonly generation: Generation;
   readonly clock: Clock;
   readonly log: Log;
-  /** Limits how long the listener waits when it closes. */
   readonly closer: Closer;
   readonly metrics: Metrics;
   readonly held: HeldBytes;
@@ -51,7 +48,6 @@ export interface Listener {
   close(ms: number): Promise<void>;
 }
 
-/** Maximum number of connections that wait to be accepted. */
 const backlog = 4096;
 
 /** Rejects with a `ListenError` if the system refuses the port. */
@@ -174,7 +170,6 @@ function limitTogether(
   });
 }
 
-/** Returns what counts and logs a connection that was closed as soon as it was accepted. */
 function refusedConnections(
   connections: number,
   { clock, log, metrics }: Pick<ListenerOptions, "clock" | "log" | "metrics">,
@@ -228,16 +223,13 @@ function takeUpgrades(http: Server, dispatch: Dispatcher, log: Log): ReadonlySet
   return open;
 }
 
-/** Interval at which idle connections are closed during a drain. */
 const drainSweepMs = 50;
 
 interface ListenerDeps extends Pick<ListenerOptions, "clock" | "log" | "closer"> {
   readonly http: Server;
   readonly wrapped: WrappedServer;
   readonly dispatch: Dispatcher;
-  /** Asks clients to leave: connections close after their answers. */
   readonly goAway: () => void;
-  /** Closes every connection, including those in use. */
   readonly cutAll: () => void;
   readonly closeIdle: () => void;
   readonly timers: readonly Disposable[];
@@ -287,10 +279,7 @@ async function closeListener(deps: ListenerDeps, ms: number): Promise<void> {
 /** Minimum time for surfaces to finish after their connections were closed, so that their exchanges settle. */
 const minSurfaceMs = 3_000;
 
-/**
- * Waits for at most `ms` until no exchange is running. The connections are closed, but surfaces may still be finishing,
- * such as a tool call whose client has left.
- */
+/** The connections are closed, but surfaces may still be finishing, such as a tool call whose client has left. */
 async function waitForSurfaces(
   { dispatch, clock, log, closer }: ListenerDeps,
   ms: number,

@@ -1,9 +1,6 @@
-/** Finds out whether the other end of a WebSocket still exists. */
-
 /** Interval of pings (confidential-stream.md section 1.1). */
 export const pingMs = 20_000;
 
-/** The part of a WebSocket of the package `ws` that is used. */
 export interface PingableSocket {
   on(event: "pong", listener: () => void): unknown;
   ping(): void;
@@ -21,7 +18,6 @@ export class Liveness {
     webSocket.on("pong", () => this.confirm());
   }
 
-  /** Called when something has arrived from the peer. */
   confirm(): void {
     this.#unanswered = 0;
   }

@@ -11,7 +11,6 @@ const minReadBytes = 512;
 const minFragments = 256;
 const minReads = 1_024;
 
-/** Returns the options of a WebSocket or of a server. `messageBytes`: maximum size of a message. */
 export function messageLimits(messageBytes: number): {
   readonly maxPayload: number;
   readonly maxFragments: number;

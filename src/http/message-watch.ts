@@ -1,7 +1,4 @@
-/**
- * Limits WebSocket messages that are still arriving, as body-watch.ts does for bodies. `ws` itself keeps the fragments
- * of a message until it is complete, without a time limit.
- */
+/** Limits WebSocket messages that are still arriving. `ws` keeps the fragments of a message without a time limit. */
 import type { Socket } from "node:net";
 import type { WebSocket } from "ws";
 import type { Clock, Connection } from "../plugin.ts";
@@ -14,7 +11,6 @@ const sweepMs = 1_000;
 /** RFC 6455 section 5.2: size of the head of a client's short frame, including the mask. */
 const controlHeadBytes = 6;
 
-/** Watches all connections of a listener. Dispose it to stop the timer. */
 export class MessageWatch implements Disposable {
   readonly #clock: Clock;
   readonly #held: HeldBytes;
@@ -28,7 +24,6 @@ export class MessageWatch implements Disposable {
     this.#timer = clock.every(sweepMs, () => this.#sweep());
   }
 
-  /** `caller`: the caller for which the messages count. */
   add(caller: string, connection: Connection, webSocket: WebSocket, socket: Socket): void {
     const held = this.#held.hold(caller, "message", () => this.#refuse(arriving));
     const now = this.#clock.monotonic();
@@ -70,9 +65,8 @@ export class MessageWatch implements Disposable {
 }
 
 /**
- * The message that is arriving on one connection. Its size is the number of bytes that the socket has received since
- * the last complete message, without control frames, which may arrive between its fragments. It may be too small by up
- * to one read of the socket.
+ * The size of a message is the number of bytes that the socket has received since the last complete one, without
+ * control frames, which may arrive between its fragments. It may be too small by up to one read of the socket.
  */
 class ArrivingMessage {
   readonly connection: Connection;

@@ -1,4 +1,3 @@
-/** The response of node:http as the pipeline writes to it. */
 import { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { ClientResponse, ResponseOwner } from "../message/client-response.ts";
@@ -32,9 +31,7 @@ export class ExchangeResponse extends ServerResponse implements ClientResponse {
     this.#onHalfClose = listener;
   }
 
-  /**
-   * Before its turn, node:http would only drop a pipelined response, and every response after it would wait forever.
-   */
+  /** Before its turn, node:http would only drop a pipelined response, and every later one would wait forever. */
   override destroy(error?: Error): this {
     if (this.socket === null) this.once("socket", (socket: Socket) => socket.destroy());
     return super.destroy(error);

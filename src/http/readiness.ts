@@ -1,4 +1,3 @@
-/** Decides whether the gateway can serve: the answer of /readyz. */
 import type { ServerConfig } from "../config/config.ts";
 import { isObject } from "../base/is-object.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
@@ -8,7 +7,6 @@ export interface Readiness {
   readonly ready: boolean;
   /** Maps each check to `ok`, or to the reason why it failed. */
   readonly checks: Readonly<Record<string, string>>;
-  /** The backends by the name of their check. */
   readonly backends?: Readonly<Record<string, BackendReport>>;
 }
 
@@ -30,11 +28,9 @@ interface ReadinessDeps {
   readonly wanted?: ServerConfig["ready"];
 }
 
-/** Maximum length of the cause of a plugin. */
 const maxCauseChars = 100;
 const watchMs = 1_000;
 
-/** Reports the readiness, and since when each backend has its state. */
 export class ReadinessWatch implements Disposable {
   readonly #deps: () => ReadinessDeps;
   readonly #clock: Clock;
@@ -68,7 +64,6 @@ export class ReadinessWatch implements Disposable {
   }
 }
 
-/** Returns the readiness without the times. */
 export function readiness(deps: ReadinessDeps): Readiness {
   return readinessOf(deps, backendsOf(deps.generation));
 }

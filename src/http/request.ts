@@ -1,7 +1,4 @@
-/**
- * Single requests to backends of plugins, such as probes, polled documents and deliveries. Proxied requests use
- * `Http1Client`.
- */
+/** Single requests of plugins: probes, polled documents, deliveries. Proxied requests use `Http1Client`. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 

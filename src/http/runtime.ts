@@ -1,4 +1,3 @@
-/** Opens what all exchanges of a gateway share: the time limits of bodies and surfaces, and the addresses of clients. */
 import type { ServerConfig } from "../config/config.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
@@ -25,7 +24,6 @@ export interface RuntimeOptions {
   readonly observers: Iterable<ExchangeObserver>;
 }
 
-/** Dispose of the result to end its timers. */
 export function openRuntime(options: RuntimeOptions): Runtime<LiveExchange> & Disposable {
   const { server, clock, log, held, observers } = options;
   const bodyWatch = new LiveBodyWatch({
@@ -60,8 +58,7 @@ export function openRuntime(options: RuntimeOptions): Runtime<LiveExchange> & Di
 
 /**
  * Ends exchanges whose surface does not return after the client got its answer or left, and those whose surface has
- * returned without ending its stream. Otherwise what they hold would remain reserved, and the generation that they run
- * on could never be stopped.
+ * returned without ending its stream. Otherwise the generation that they run on could never be stopped.
  */
 function createSurfaceWatch(clock: Clock, log: Log): ExchangeWatch<LiveExchange> & Disposable {
   /** The monotonic time at which each response ended or its surface returned, oldest first. */

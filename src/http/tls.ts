@@ -1,4 +1,3 @@
-/** TLS of the public listener: reads the certificate, and reads it again when its files change. */
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Server } from "node:https";
@@ -20,7 +19,6 @@ export interface TlsMaterial {
   readonly period: TlsPeriod;
 }
 
-/** Time in which the first certificate of the file is valid. */
 export interface TlsPeriod {
   /** Milliseconds since 1970. */
   readonly startsAt: number;
@@ -82,7 +80,6 @@ interface FollowDeps {
   readonly metrics: Metrics;
 }
 
-/** Declares the metrics of the certificate, which have no value without TLS. */
 export function tlsMetrics(metrics: Metrics) {
   return {
     expires: metrics.gauge(
@@ -101,9 +98,8 @@ export function tlsMetrics(metrics: Metrics) {
 }
 
 /**
- * Uses new files for new connections. Keeps the current certificate if the new files are unusable, or not valid while
- * the current one is. Logs the reason once per change. Logs when the certificate in use expires soon, and when it has
- * expired.
+ * New connections use new files, unless these are unusable, or not valid while the current certificate is. Logs the
+ * reason once per change, and when the certificate in use expires soon or has expired.
  */
 export function followTls(
   server: Pick<Server, "setSecureContext">,
@@ -113,7 +109,6 @@ export function followTls(
 ): Disposable {
   const gauges = tlsMetrics(metrics);
   let inUse = { digest: digestOf(used), period: used.period };
-  /** The state of the files that was logged last. */
   let seen = inUse.digest;
   let reported: string | undefined;
   const look = (): void => {
@@ -152,7 +147,6 @@ export function followTls(
   return clock.every(pollMs, look);
 }
 
-/** Returns a text that changes when the files change, or when they become unreadable. */
 function stateOf({ cert, key }: TlsFiles): string {
   try {
     return digestOf({ cert: read(cert), key: read(key) });

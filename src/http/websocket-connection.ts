@@ -1,4 +1,3 @@
-/** The WebSocket connection that a surface gets, and the end of its exchange. */
 import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
@@ -7,7 +6,6 @@ import { callerId } from "./caller-id.ts";
 import type { HeldPart } from "../memory/held-bytes.ts";
 import { Liveness } from "./liveness.ts";
 
-/** Maximum time in which a client must answer the closing handshake. */
 const closeMs = 5_000;
 
 export class LiveConnection implements Connection {
@@ -19,12 +17,10 @@ export class LiveConnection implements Connection {
   readonly #webSocket: WebSocket;
   readonly #socket: Socket;
   #onMessage: Connection["onMessage"];
-  /** Messages that arrived before `onMessage` was set. */
   #early: { readonly data: Buffer; readonly isText: boolean }[] = [];
   #onGoAway: (() => void) | undefined;
   #isGoingAway = false;
   readonly #liveness: Liveness;
-  /** Memory of the messages that wait for the client. */
   #unsent: HeldPart | undefined;
   /** The time limit of the closing handshake that the surface has begun. */
   #closing: Disposable | undefined;
@@ -124,14 +120,11 @@ export class LiveConnection implements Connection {
     this.#x.runCallback(this.#onGoAway);
   }
 
-  /** Closes the connection without a handshake. */
   terminate(): void {
     this.#webSocket.terminate();
   }
 
-  /**
-   * Combines the frames of one turn of the event loop to one write. One read of 64 KiB may cause hundreds of frames.
-   */
+  /** Writes the frames of one turn of the event loop together. One read of 64 KiB may cause hundreds of frames. */
   #cork(): void {
     if (this.#isCorked) return;
     this.#isCorked = true;

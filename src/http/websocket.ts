@@ -47,7 +47,6 @@ interface UpgradeRequest {
   readonly head: Buffer;
 }
 
-/** Dispose to stop the pings. */
 export class WebSockets implements Disposable {
   readonly #open = new Set<LiveConnection>();
   readonly #servers = new Map<number, WebSocketServer>();
@@ -71,13 +70,11 @@ export class WebSockets implements Disposable {
     return { accept: (x, options) => this.#accept(x, options, asked) };
   }
 
-  /** Notifies every connection that the gateway stops. */
   goAway(): void {
     this.#stopping = true;
     for (const connection of this.#open) connection.goAway();
   }
 
-  /** Closes all open connections without a handshake. */
   terminate(): void {
     for (const connection of this.#open) connection.terminate();
   }

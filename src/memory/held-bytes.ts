@@ -21,7 +21,6 @@ const callerShare = 0.5;
 interface Owner {
   readonly name: string;
   bytes: number;
-  /** The bytes of the caller in all threads of the process. */
   readonly shared: SharedCount | undefined;
   readonly parts: LinkedList<HeldPart>;
 }
@@ -61,12 +60,10 @@ export class HeldBytes {
     this.#metrics = kindMetrics(metrics);
   }
 
-  /** Number of bytes of one kind that all callers hold. */
   bytesOf(kind: HeldKind): number {
     return this.#bytes[kind];
   }
 
-  /** Number of parts of one kind that a caller holds. */
   countOf(owner: string, kind: HeldKind): number {
     let count = 0;
     let part = this.#owners.get(owner)?.parts.oldest;
@@ -76,8 +73,8 @@ export class HeldBytes {
 
   /**
    * Starts to count a part, with 0 bytes. `onRefused`: called when the part is refused in favour of another caller. It
-   * has been disposed of then, and its bytes must be released. A part without it is never chosen. `mayRefuse`:
-   * returns whether the part can be chosen now.
+   * has been disposed of then, and its bytes must be released. A part without it is never chosen. `mayRefuse`: whether
+   * the part can be chosen now.
    */
   hold(
     name: string,
@@ -97,7 +94,7 @@ export class HeldBytes {
     return part;
   }
 
-  /** Called by a part. Returns the limit that its growth would exceed. */
+  /** Called by a part, like `moved` and `removed`. Returns the limit that its growth would exceed. */
   grow(part: HeldPart, more: number): ExceededLimit | undefined {
     if (more > 0) {
       const exceeded = this.#exceeded(part, more);
@@ -110,13 +107,11 @@ export class HeldBytes {
     return undefined;
   }
 
-  /** Called by a part that becomes one of another kind. */
   moved({ bytes }: HeldPart, from: HeldKind, to: HeldKind): void {
     this.#addTo(from, -bytes);
     this.#addTo(to, bytes);
   }
 
-  /** Called by a part that is disposed of. */
   removed(part: HeldPart, owner: Owner): void {
     this.#add(part, -part.bytes);
     owner.parts.remove(part);
@@ -137,7 +132,6 @@ export class HeldBytes {
     return undefined;
   }
 
-  /** Returns the part that is refused next. Undefined if no part can be refused. */
   #newestOfDearest(asking: HeldPart, more: number): HeldPart | undefined {
     let dearest: Owner | undefined;
     let dearestBytes = 0;
@@ -212,7 +206,6 @@ export class HeldPart implements MemoryHold, Linked<HeldPart> {
     return this.#onRefused !== undefined && this.#mayRefuse();
   }
 
-  /** Counts the bytes as another kind from now on. */
   become(kind: HeldKind): void {
     if (!this.#isDisposed) this.#all.moved(this, this.kind, kind);
     this.kind = kind;

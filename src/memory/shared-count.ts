@@ -34,7 +34,6 @@ export class SharedCount {
     Atomics.add(this.#numbers, 0, more);
   }
 
-  /** Adds 1 if the sum stays within `max`. */
   tryEnter(max: number): boolean {
     if (Number(Atomics.add(this.#numbers, 0, 1n)) >= max) {
       Atomics.sub(this.#numbers, 0, 1n);
@@ -73,7 +72,6 @@ export class SharedCounts {
     return this.#row(digest.readUInt32LE() % rows);
   }
 
-  /** Takes back what a thread has added that has ended. */
   release(index: number): void {
     for (let row = 0; row < rows; row++) this.#row(row).release(index);
   }

@@ -4,7 +4,6 @@
  */
 
 export interface UnfinishedLimits {
-  /** Maximum bytes of all owners together. */
   readonly maxBytes: number;
   /** Maximum bytes of one owner, such as an API key. */
   readonly maxBytesPerOwner: number;
@@ -30,12 +29,10 @@ export class UnfinishedBytes {
   readonly #changed: (bytes: number) => void;
   #total = 0;
 
-  /** `changed`: called with the new total, for a gauge. */
   constructor(changed: (bytes: number) => void = () => {}) {
     this.#changed = changed;
   }
 
-  /** Number of requests of an owner that have not been disposed. */
   requestsOf(owner: string): number {
     return this.#owners.get(owner)?.requests ?? 0;
   }
@@ -48,7 +45,7 @@ export class UnfinishedBytes {
     return new Held(owner, limits, this);
   }
 
-  /** Called by a request. */
+  /** Called by a request, like `removed`. */
   add(owner: Owner, more: number, limits: UnfinishedLimits): ExceededLimit | undefined {
     if (more > 0 && owner.bytes + more > limits.maxBytesPerOwner) return "owner";
     if (more > 0 && this.#total + more > limits.maxBytes) return "total";
@@ -58,7 +55,6 @@ export class UnfinishedBytes {
     return undefined;
   }
 
-  /** Called by a request. */
   removed(owner: Owner): void {
     if (--owner.requests === 0) this.#owners.delete(owner.name);
   }

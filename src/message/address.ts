@@ -1,4 +1,3 @@
-/** Finds the client's address: that of the socket, or the one that trusted proxies report. */
 import { isIP } from "node:net";
 import { addressList } from "../base/address-list.ts";
 import type { RequestHead } from "../contract/heads.ts";
@@ -27,10 +26,7 @@ export function addressReader(trusted: readonly string[]): (request: ClientReque
   };
 }
 
-/**
- * Returns a function from a request to the peer of its socket, whether that peer is in `trusted`, and whether it uses
- * TLS.
- */
+/** The peer of the socket, whether it is in `trusted`, and whether it uses TLS. */
 export function peerReader(trusted: readonly string[]): (request: ClientRequest) => {
   readonly address: string;
   readonly trusted: boolean;
@@ -53,7 +49,6 @@ function plain(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
 }
 
-/** Returns the scheme of the URL that the client used, which a trusted proxy reports. */
 export function clientScheme({ peer, headers }: Pick<RequestHead, "peer" | "headers">): string {
   const reported = peer.trusted ? headers["x-forwarded-proto"] : undefined;
   if (reported !== undefined) return reported === "https" ? "https" : "http";

@@ -1,4 +1,3 @@
-/** Reads whole request bodies, up to a maximum size. */
 import type { RequestBody } from "./request-head.ts";
 
 export type BodyResult =
@@ -8,25 +7,19 @@ export type BodyResult =
 const none: BodyResult = { kind: "body", body: Buffer.alloc(0) };
 export const tooLarge: BodyResult = { kind: "tooLarge" };
 
-/**
- * Property of a request that holds its reader. Listeners find it through `this`, so no closure per request is needed.
- */
+/** Property with the reader of a request. Listeners find it through `this`, so no closure per request is needed. */
 const reader = Symbol("body reader");
 type ReadRequest = RequestBody & { [reader]?: BodyReader<unknown> | undefined };
 
 /** Receives the events of a body that is read as a whole. All requests share one listener. */
 export interface BodyListener<Owner> {
-  /** Called for each chunk that is buffered. */
   onData(owner: Owner, bytes: number): void;
-  /**
-   * Called once. Not called if the body is abandoned, or if the client leaves (the response's `close` reports that).
-   */
+  /** Called once, but not if the body is abandoned or the client leaves (the response's `close` reports that). */
   onEnd(owner: Owner, result: BodyResult): void;
 }
 
 /**
- * Reads a whole body. The maximum size is compared with `Content-Length` before reading, and with the received bytes.
- * Bytes after `tooLarge` are dropped.
+ * The limit applies to `Content-Length` before reading, and to the received bytes. Bytes after `tooLarge` are dropped.
  */
 export function readBody<Owner>(
   request: ReadRequest,
@@ -63,7 +56,6 @@ class BodyReader<Owner> {
   readonly #listener: BodyListener<Owner>;
   /** Almost every body fits one chunk, which is then passed on without a copy. */
   #first: Buffer | undefined;
-  /** All chunks, if there are several. */
   #chunks: ChunkList | undefined;
   #bytes = 0;
 
@@ -117,7 +109,6 @@ class ChunkList {
   #block: Buffer | undefined;
   #filled = 0;
 
-  /** Adds a chunk, which must not change afterwards. */
   add(chunk: Buffer): void {
     if (this.#filled + chunk.length > blockBytes) this.#closeBlock();
     if (chunk.length >= blockBytes) {
@@ -128,7 +119,6 @@ class ChunkList {
     this.#filled += chunk.copy(this.#block, this.#filled);
   }
 
-  /** `bytes`: total length of the chunks. */
   join(bytes: number): Buffer {
     this.#closeBlock();
     return Buffer.concat(this.#chunks, bytes);

@@ -23,7 +23,6 @@ export interface ClientResponse {
   /** Called when the client has ended its side over HTTP/1.1. What has not been written after this call is lost. */
   onHalfClose: (() => void) | undefined;
 
-  /** Sets the owner, which is notified of the end of the response. */
   begin(owner: ResponseOwner): void;
   writeContinue(): void;
   writeEarlyHints(hints: Record<string, string | string[]>): void;
@@ -34,9 +33,7 @@ export interface ClientResponse {
 
   /** Sends the head now. Without this call, it is sent together with the first chunk. */
   flushHeaders(): void;
-  /**
-   * Sends a chunk of `length` bytes in the framing that the head announced. Returns false if the caller should wait.
-   */
+  /** Sends a chunk in the framing that the head announced. Returns false if the caller should wait. */
   writeChunk(chunk: Uint8Array | string, length: number): boolean;
   /** Ends a body of chunks. `done`: called once, when everything was handed to the kernel or never will be. */
   endChunks(

@@ -1,18 +1,15 @@
 /**
- * Decides which header fields cross the gateway, in both directions. Fields remain a flat list (name, value, name,
- * value …) from the parser to the socket, so that order, case and duplicates are preserved and nothing is built in
- * vain.
+ * Decides which header fields cross the gateway. Fields remain a flat list (name, value, name, value …) from the parser
+ * to the socket, so that order, case and duplicates are preserved and nothing is built in vain.
  */
 import { clientScheme } from "./address.ts";
 import type { FieldChanges, RequestHead } from "../plugin.ts";
 
-/** Field changes and protocol rules of one direction, compiled once at start. */
 export interface FieldRules {
   /** Lower-case names of the fields that do not cross. */
   readonly dropped: ReadonlySet<string>;
   /** Bit n is set if a dropped name has n characters. It saves converting most names to lower case. */
   readonly lengths: number;
-  /** Fields that are added at the end, as a flat list. */
   readonly added: readonly string[];
 }
 
@@ -48,19 +45,14 @@ const provenance = [
 /** `Via` contains a pseudonym (RFC 9110 section 7.6.3), so that it does not reveal a host name. */
 const via = ["via", "1.1 sluice"];
 
-/**
- * Returns the rules for requests. The client's `Authorization` contains its API key, so it crosses only if configured.
- */
+/** The client's `Authorization` contains its API key, so it crosses only if configured. */
 export function requestRules(changes: FieldChanges = {}, passAuthorization = false): FieldRules {
   const dropped = [...hopByHop, ...requestOnly, ...provenance];
   if (!passAuthorization) dropped.push("authorization");
   return compile(dropped, changes);
 }
 
-/**
- * Returns the rules for requests with a trace context of the gateway, which replaces the client's. Undefined if the
- * operator has configured these fields.
- */
+/** The gateway's trace context replaces the client's. Undefined if the operator has configured these fields. */
 export function tracedRules(rules: FieldRules): FieldRules | undefined {
   const names = ["traceparent", "tracestate"];
   if (names.some((name) => rules.dropped.has(name))) return undefined;
@@ -71,13 +63,9 @@ export function tracedRules(rules: FieldRules): FieldRules | undefined {
   };
 }
 
-/** Response fields that only the gateway may set. */
 const ownFields = new Set<string>();
 
-/**
- * Returns the fields of an answer that another answer may repeat: without those of its connection, its length, and those
- * that only the gateway may set. `raw`: a flat list of names and values.
- */
+/** Leaves out the fields of the connection, the length, and the fields that only the gateway may set. */
 export function repeatableFields(raw: readonly string[]): readonly string[] {
   const connection = raw.filter(
     (_, at) => at % 2 === 1 && raw[at - 1]?.toLowerCase() === "connection",
@@ -110,7 +98,6 @@ function compile(dropped: readonly string[], changes: FieldChanges): FieldRules 
   return { dropped: names, lengths, added: [...via, ...set.flat()] };
 }
 
-/** Returns the bit of a name's length. Names of 31 or more characters share one bit. */
 function lengthBit(length: number): number {
   return 1 << Math.min(length, 31);
 }
@@ -154,10 +141,7 @@ export function requestFields(
 const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/**
- * Returns a flat list of fields as lines, each with its CRLF. Undefined if a name or a value is invalid, because it
- * could contain further fields or another request.
- */
+/** Lines with CRLF. Undefined for an invalid name or value, which could contain further fields or another request. */
 export function fieldLines(fields: readonly string[]): string | undefined {
   let lines = "";
   for (let at = 0; at + 1 < fields.length; at += 2) {
@@ -176,8 +160,7 @@ export const noFields: readonly string[] = [];
 const connectionFields = new Set([...hopByHop, ...requestOnly]);
 
 /**
- * Returns the fields that steps have set for the upstream, with one more, which replaces one of the same name. Names are
- * in lower case. Throws an Error if the name or the value is invalid, or if the field belongs to the connection.
+ * Adds or replaces a field, with its name in lower case. Throws an Error if it is invalid or belongs to the connection.
  */
 export function withUpstreamField(
   fields: readonly string[],
@@ -196,10 +179,7 @@ export function withUpstreamField(
   return [...fieldsExcept(fields, (other) => other === lower), lower, value];
 }
 
-/**
- * Returns the fields with those of `own`, which replace fields of the same name. `fixed`: lower-case names of the fields
- * that the operator has configured, which are not replaced.
- */
+/** `own` replaces fields of the same name, except those in `fixed`, the lower-case names that the operator has set. */
 export function replaceFields(
   fields: readonly string[],
   own: readonly string[],
@@ -210,15 +190,13 @@ export function replaceFields(
   return [...fieldsExcept(fields, (name) => names.has(name.toLowerCase())), ...set];
 }
 
-/** Returns a flat list of fields without those whose name is excluded. */
 function fieldsExcept(fields: readonly string[], excludes: (name: string) => boolean): string[] {
   return fields.filter((_, at) => !excludes(fields[at - (at % 2)] ?? ""));
 }
 
 /**
- * Adds the origin of the request. `X-Forwarded-For` contains only hops that the gateway has verified: from the client's
- * address, which it determines with its trusted proxies, to the peer of the connection. Entries further left are not
- * reliable, and an upstream that trusts this gateway would believe them.
+ * `X-Forwarded-For` contains only hops that the gateway has verified, from the client's address to the peer of the
+ * connection. Entries further left are not reliable, and an upstream that trusts this gateway would believe them.
  */
 function addProvenance(fields: string[], request: RequestHead): void {
   const { headers, peer } = request;
@@ -309,7 +287,6 @@ export function trailerFields(raw: readonly string[]): string[] | undefined {
   return fields;
 }
 
-/** Returns the fields that `Connection` declares to be hop-by-hop. Undefined if it names none, which is usual. */
 function connectionOptions(value: string | string[] | undefined): ReadonlySet<string> | undefined {
   if (value === undefined || value === "keep-alive" || value === "close") return undefined;
   return new Set(
@@ -320,10 +297,7 @@ function connectionOptions(value: string | string[] | undefined): ReadonlySet<st
   );
 }
 
-/**
- * Returns true for `TE: trailers`, which the gateway may forward because it passes trailers on (RFC 9110 section
- * 10.1.4).
- */
+/** The gateway may forward `TE: trailers`, because it passes trailers on (RFC 9110 section 10.1.4). */
 function takesTrailers(te: string | string[] | undefined): boolean {
   if (te === undefined) return false;
   return String(te)

@@ -1,4 +1,3 @@
-/** The head of a request as it was received, and as plugins see it. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Readable } from "node:stream";
 import type { RequestHead } from "../plugin.ts";
@@ -34,15 +33,12 @@ export interface RoutedRequest {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** Finds the address of the client behind trusted proxies (src/message/address.ts). */
 export interface AddressResolver {
   addressOf(request: ClientRequest): string;
   peerOf(request: ClientRequest): RequestHead["peer"];
 }
 
-/**
- * Reads addresses on demand. The address of the client is read only once, because the socket forgets it when it closes.
- */
+/** The address of the client is read on demand, and only once, because the socket forgets it when it closes. */
 export class LiveRequestHead implements RequestHead {
   readonly method: string;
   readonly path: string;

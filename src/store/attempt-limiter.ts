@@ -6,7 +6,6 @@ import type { Threads } from "../contract/threads.ts";
 export interface AttemptLimit {
   /** Short word that separates the counters of different uses in Redis. */
   readonly name: string;
-  /** Maximum number of attempts of a caller in a window. */
   readonly attempts: number;
   readonly windowSeconds: number;
   /** Number of seconds for which a caller is blocked after one more attempt. By default, until the window ends. */
@@ -14,12 +13,8 @@ export interface AttemptLimit {
 }
 
 export interface AttemptLimiter extends Partial<Disposable> {
-  /** Length of the window in seconds. */
   readonly duration: number;
-  /**
-   * Counts an attempt of the caller, for example of an address. Rejects with RateLimiterRes of rate-limiter-flexible if
-   * the caller has too many attempts.
-   */
+  /** Rejects with RateLimiterRes of rate-limiter-flexible if the caller, such as an address, has too many attempts. */
   consume(caller: string): Promise<{ readonly isFirstInDuration: boolean }>;
 }
 
@@ -47,7 +42,6 @@ export function createAttemptLimiter(
   };
 }
 
-/** The result of an attempt, in a form that a thread can send. */
 type Attempt = { readonly isFirstInDuration: boolean } | { readonly msBeforeNext: number };
 
 /** Counts in the main thread, so that all threads share the counters. `threads`: `host.threads`. */

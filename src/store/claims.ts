@@ -1,6 +1,5 @@
 /**
- * `host.claims`: ids that can be used once, for example of confirmation tokens, and ids that have ended early, for
- * example of sessions.
+ * `host.claims`: ids that work once, such as those of confirmation tokens, and ids that ended early, such as sessions.
  */
 import type { Clock } from "../contract/clock.ts";
 import type { Log } from "../contract/log.ts";
@@ -58,7 +57,6 @@ export async function openClaims(
   clock: Clock,
   log: Log,
 ): Promise<ClaimsService> {
-  /** Ids that have ended, with the time until which they are kept. */
   const ended = new Map<string, number>();
   let seen = 0;
   /** The time of the store minus the time of this gateway. */

@@ -1,4 +1,3 @@
-/** Opens the data folder for the process that writes to it. */
 import { refuseIncompleteRestore } from "./backup/restore-marker.ts";
 import { lockStore } from "./lock.ts";
 

@@ -1,4 +1,3 @@
-/** A thread that checks databases, and posts the errors of the damaged ones at the end. */
 import { parentPort, workerData } from "node:worker_threads";
 import { damagesOf } from "./integrity.ts";
 

@@ -1,6 +1,5 @@
 /**
- * Finds damaged databases. SQLite notices damage only where it reads, so a damaged file could be used, and even be backed
- * up, for a long time.
+ * SQLite notices damage only where it reads, so a damaged file could be used, and even be backed up, for a long time.
  */
 import { existsSync, renameSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
@@ -24,13 +23,11 @@ export function damageOf(file: string): StoreError | undefined {
   }
 }
 
-/** The error of a damaged database, as plain data that threads can send. */
 export interface Damage {
   readonly message: string;
   readonly remedy: string;
 }
 
-/** Checks the files one by one. */
 export function damagesOf(files: readonly string[]): readonly Damage[] {
   return files.flatMap((file): Damage[] => {
     const damage = damageOf(file);

@@ -5,9 +5,8 @@ import { explain, isBusy, StoreError } from "./store-error.ts";
 import { openPrivate } from "./sqlite.ts";
 
 /**
- * Locks the data folder for this process until disposed. The kernel releases the lock when the process dies. Commands
- * do not lock the folder, so they can run at the same time as a gateway. Throws StoreError if another gateway has the
- * lock.
+ * The kernel releases the lock when the process dies. Commands do not lock the folder, so they can run at the same time
+ * as a gateway. Throws StoreError if another gateway has the lock.
  */
 export function lockStore(dataDir: string): Disposable {
   const file = join(dataDir, "gateway.lock");

@@ -1,4 +1,3 @@
-/** Creates the data folder and its parent folders. */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 

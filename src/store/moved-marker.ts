@@ -1,4 +1,3 @@
-/** The file that marks a data folder whose databases have been moved to PostgreSQL by `sluice store migrate`. */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { explain, StoreError } from "./store-error.ts";

@@ -1,4 +1,3 @@
-/** `host.storage` on a table of entries: checks the arguments, which come from plugins. */
 import type { PluginStorage, StorageRefusal } from "../contract/storage.ts";
 
 /** The entries of all plugins. Every method rejects with a StoreError. Implemented in plugin-storage.ts. */
@@ -7,16 +6,13 @@ export interface PluginEntries {
   /** Resolves to false, and stores nothing, if the key is new and the plugin has `maxEntries`. */
   set(plugin: string, key: string, value: Uint8Array): Promise<boolean>;
   delete(plugin: string, key: string): Promise<void>;
-  /** Resolves to the keys with this prefix, ordered by code point. */
   list(plugin: string, prefix: string): Promise<readonly string[]>;
 }
 
-/** Maximum number of entries per plugin. */
 export const maxEntries = 10_000;
 const maxKeyBytes = 512;
 const maxValueBytes = 65_536;
 
-/** Entries that are never stored, for a dry run, which must not change the store. */
 export const noEntries: PluginEntries = {
   get: () => Promise.resolve(undefined),
   set: () => Promise.resolve(true),

@@ -1,4 +1,3 @@
-/** The entries of `host.storage` in the tables of the gateway. */
 import type { Sql } from "../contract/sql.ts";
 import { maxEntries, type PluginEntries } from "./plugin-entries.ts";
 import { blob, text } from "./row.ts";

@@ -1,4 +1,3 @@
-/** Counts the round trips to shared stores. */
 import type { Counter, Metrics } from "../contract/metrics.ts";
 
 /** Returns a function that returns the counter of a lane, which is the purpose of a round trip. */

@@ -20,12 +20,10 @@ export function blob(row: Row, column: string): Buffer {
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
-/** Returns undefined for NULL. */
 export function optionalNumber(row: Row, column: string): number | undefined {
   return row[column] === null ? undefined : number(row, column);
 }
 
-/** Returns undefined for NULL. */
 export function optionalText(row: Row, column: string): string | undefined {
   return row[column] === null ? undefined : text(row, column);
 }

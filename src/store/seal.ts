@@ -6,7 +6,6 @@ import type { Seal } from "../contract/store.ts";
 import { explain, StoreError } from "./store-error.ts";
 import { errorCode } from "../base/error-code.ts";
 
-/** `secret`: the secret of the deployment, which is the same on every replica. */
 export function createSeal(secret: string): Seal {
   const mac = (purpose: string, payload: string): Buffer =>
     createHmac("sha256", secret).update(`${purpose}\n${payload}`).digest();
@@ -38,9 +37,8 @@ export function createSeal(secret: string): Seal {
 const secretBytes = 32;
 
 /**
- * Returns the secret of the data folder. It is created at first use, readable only by its owner. Throws StoreError if
- * it cannot be stored, or if the file does not contain a secret, because tokens sealed with an empty secret could be
- * forged.
+ * The file is created at first use, readable only by its owner. Throws StoreError if it cannot be stored, or does not
+ * contain a secret, because tokens sealed with an empty secret could be forged.
  */
 export function readOrCreateSecret(dataDir: string): string {
   const file = join(dataDir, "secret");
@@ -58,10 +56,7 @@ export function readOrCreateSecret(dataDir: string): string {
   );
 }
 
-/**
- * Creates the file atomically: writes and flushes a draft, then links it. If two processes start at once, one of them
- * creates the file.
- */
+/** Writes and flushes a draft, then links it. If two processes start at once, one of them creates the file. */
 function makeSecret(file: string): void {
   const draft = `${file}.${randomUUID()}`;
   try {

@@ -16,7 +16,6 @@ export function createSession(query: RunSql, clock: Clock): Session & Disposable
   const watches = new Set<Watch>();
   let statement: string | undefined;
   let timer: Disposable | undefined;
-  /** The poll that runs, and the one that follows it. */
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
 

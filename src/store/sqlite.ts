@@ -1,13 +1,9 @@
-/**
- * Opens the SQLite files of the data folder: with durable commits, the newest schema, private modes and clear errors.
- */
 import { chmodSync, existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { makeFolder } from "./make-folder.ts";
 import { explain, isBusy, StoreError } from "./store-error.ts";
 
-/** Maximum time that a statement waits for another connection's lock. */
 const busyMs = 5_000;
 
 /**
@@ -44,10 +40,7 @@ export function openDurable(file: string): DatabaseSync {
   }
 }
 
-/**
- * Runs `work` in one write transaction, which commits when `work` returns and rolls back when it throws. Inside another
- * transaction of the same connection, `work` runs as part of that one.
- */
+/** Inside another transaction of the same connection, `work` runs as part of that one. */
 export function transaction<T>(db: DatabaseSync, work: () => T): T {
   if (db.isTransaction) return work();
   // IMMEDIATE takes the write lock here, where the busy timeout works, instead of at the first write after a read.
@@ -79,10 +72,7 @@ export function openPrivate(file: string, timeoutMs: number): DatabaseSync {
   return db;
 }
 
-/**
- * Sets WAL mode. The change needs an exclusive lock and fails at once if another process has one, so it is tried again
- * until `busyMs` is over.
- */
+/** The change to WAL needs an exclusive lock and fails at once if another process has one, so it is tried again. */
 function useWal(db: DatabaseSync): void {
   const deadline = performance.now() + busyMs;
   for (;;) {
@@ -114,7 +104,6 @@ function migrate(db: DatabaseSync, file: string, migrations: readonly string[]):
   });
 }
 
-/** Returns the number of migration scripts that have run on the database. */
 export function schemaVersion(db: DatabaseSync): number {
   return Number(db.prepare("PRAGMA user_version").get()?.["user_version"]);
 }

@@ -1,4 +1,3 @@
-/** Errors of database files and databases, with a remedy for the operator. */
 import { messageOf } from "../base/message-of.ts";
 import { errorCode } from "../base/error-code.ts";
 
@@ -6,7 +5,6 @@ import { errorCode } from "../base/error-code.ts";
 export class StoreError extends Error {
   readonly code: string;
   readonly remedy: string;
-  /** Member of the section `store` that names the store. */
   readonly member: "data" | "postgres" | "redis";
 
   constructor(
@@ -67,7 +65,6 @@ function sqliteCode(error: unknown): number | undefined {
   return typeof error.errcode === "number" ? error.errcode & 0xff : undefined;
 }
 
-/** Returns true if another connection holds the lock, so that a later attempt may succeed. */
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === sqlite.busy || code === sqlite.locked;

@@ -14,7 +14,6 @@ export interface ManualClock extends Clock {
   jump(ms: number): void;
 }
 
-/** Creates a clock that starts at `start`, in milliseconds since 1970. */
 export function manualClock(start: number = Date.UTC(2026, 0, 15, 12)): ManualClock {
   let wall = start;
   let mono = 0;

@@ -1,4 +1,3 @@
-/** Starts a whole gateway for a test, with port 0 and a temporary folder. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +15,6 @@ export interface BareGatewayOptions {
   readonly watch?: boolean;
   /** Strict mode, which holds plugins to their manifests as in `sluice dev` (default true). */
   readonly strict?: boolean;
-  /** Services that do not run. */
   readonly without?: readonly string[];
   /** Called before the gateway starts, to add files to the folder of pipeline.yaml (a package in node_modules). */
   readonly prepare?: (folder: string) => Awaitable<void>;
@@ -35,9 +33,7 @@ export interface BareGateway extends AsyncDisposable {
   write(pipeline: string): Promise<void>;
 }
 
-/**
- * Starts a gateway. Throws `StartError` if the pipeline does not start. Dispose of it to stop it and remove its folder.
- */
+/** Throws `StartError` if the pipeline does not start. Dispose of it to stop it and remove its folder. */
 export async function startBareGateway(options: BareGatewayOptions): Promise<BareGateway> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-test-"));
   const data = join(folder, "data");

@@ -1,4 +1,3 @@
-/** A log whose lines a test can read. */
 import { pino } from "pino";
 import type { Log } from "../plugin.ts";
 

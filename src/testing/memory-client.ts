@@ -1,4 +1,3 @@
-/** An in-memory client of the pipeline, which sends one request and keeps the response. */
 import { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ClientResponse, ResponseOwner } from "../message/client-response.ts";
 import type { ClientRequest } from "../message/request-head.ts";
@@ -13,7 +12,6 @@ export interface TestRequest {
   readonly body?: string | Uint8Array | object;
 }
 
-/** The parts of a request that the pipeline reads. */
 export interface EncodedRequest {
   readonly head: ClientRequest;
   readonly body: Buffer;
@@ -55,14 +53,12 @@ export class MemoryResponse implements ClientResponse {
   readonly writableLength = 0;
   onDrain: ClientResponse["onDrain"] = undefined;
   onHalfClose: (() => void) | undefined = undefined;
-  /** The exchange that the response answers. Undefined until it begins. */
   exchange: LiveExchange | undefined = undefined;
   status = 0;
   readonly headers: Record<string, string> = {};
   readonly chunks: Buffer[] = [];
   /** Called once, before the first hook runs. */
   onBegin: ((x: LiveExchange) => void) | undefined = undefined;
-  /** Called for each chunk of the body. */
   onChunk: ((chunk: Buffer) => void) | undefined = undefined;
   #owner: ResponseOwner | undefined = undefined;
   #isClosed = false;

@@ -1,7 +1,4 @@
-/**
- * A gateway without a listener, for tests of single plugins: the real pipeline with plugins that a test defines in
- * code, and requests that it sends in memory.
- */
+/** The real pipeline without a listener, with plugins that a test defines in code, and requests in memory. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -28,20 +25,16 @@ import { keepingLog } from "./keeping-log.ts";
 export interface MemoryPipeline {
   /** The content of pipeline.yaml, as a value. */
   readonly file: object;
-  /** The plugins that the test defines in code, by name. */
   readonly plugins: ReadonlyMap<string, Plugin>;
 }
 
 export interface MemoryGatewayOptions extends MemoryPipeline {
   readonly clock: Clock;
   readonly env?: Readonly<Record<string, string>>;
-  /** The path of requests that name none. */
   readonly path: string;
-  /** The slots whose values answers contain. */
   readonly slots?: readonly SlotName[];
   /** The threads of the process, of which this gateway is one. Default: the process has one thread. */
   readonly threads?: Threads;
-  /** Services that do not run. */
   readonly without?: readonly string[];
 }
 
@@ -54,7 +47,6 @@ export interface TestAnswer {
   readonly body: string;
   readonly bytes: Buffer;
   readonly outcome: Outcome;
-  /** The code of the refusal or failure. */
   readonly code: string | undefined;
   /** The values of the slots that the plugin sets. */
   readonly slots: Readonly<Partial<Slots>>;
@@ -63,11 +55,8 @@ export interface TestAnswer {
 }
 
 export interface RunningRequest {
-  /** Resolves when the exchange has settled. */
   readonly answer: Promise<TestAnswer>;
-  /** The client closes its connection. */
   leave(): void;
-  /** The response as far as it has been sent. */
   readonly response: MemoryResponse;
 }
 
@@ -80,7 +69,6 @@ export interface MemoryGateway extends AsyncDisposable {
   readonly running: number;
   /** Starts a listener for WebSockets on loopback. Returns its address, which begins with `ws:`. */
   listen(): Promise<string>;
-  /** Notifies every WebSocket that the gateway stops. */
   goAway(): void;
   /** Loads another pipeline, as a reload does. Resolves when the plugins that are no longer used have stopped. */
   reload(pipeline: MemoryPipeline): Promise<void>;

@@ -4,7 +4,6 @@ import type { AddressInfo } from "node:net";
 
 export interface UpstreamRequest {
   readonly method: string;
-  /** Path with the query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
@@ -21,7 +20,6 @@ export interface UpstreamReply {
 }
 
 export interface ScriptedUpstream extends AsyncDisposable {
-  /** `http://127.0.0.1:PORT` */
   readonly url: string;
   readonly requests: readonly UpstreamRequest[];
 }

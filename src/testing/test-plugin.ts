@@ -33,10 +33,7 @@ export interface PluginExample<Options = unknown> {
   readonly options?: Partial<Options>;
   /** The slots that the plugin reads, with their values. */
   readonly slots?: Partial<Slots>;
-  /**
-   * Stand-ins for the services that the plugin uses, with the members that it calls. Other shipped services run as they
-   * are.
-   */
+  /** Stand-ins with the members that the plugin calls. Other shipped services run as they are. */
   readonly services?: { readonly [Name in ServiceName]?: Partial<ServiceTypes[Name]> };
   /** A request that the plugin lets pass or answers. It is sent if a test names no other (default: `GET`). */
   readonly request?: TestRequest;
@@ -79,7 +76,6 @@ export interface TestedService<Options, Provided> extends TestedPlugin<Options> 
   readonly service: Provided;
   /** Returns what the service reports to `/readyz`. */
   ready(): true | string | Readonly<Record<string, true | string>>;
-  /** Returns the backends that the service reports. */
   backends(): readonly BackendStatus[];
 }
 
@@ -136,7 +132,6 @@ export async function startTested(plugin: Plugin, example: StepExample): Promise
   };
 }
 
-/** Returns a path that matches the path of a route. */
 export function requestPath(path: string): string {
   return path.replaceAll(/[{}*]/g, "");
 }
@@ -148,7 +143,6 @@ function provided(plugin: Plugin): Partial<Record<SlotName, unknown>> {
 const slotSetter = "test-slots";
 const surfaceName = "test-surface";
 
-/** Returns the smallest pipeline that runs the plugin. */
 export function pipelineOf(plugin: Plugin, example: StepExample): MemoryPipeline {
   const { options = {}, slots = {}, services = {}, path = "/*", environment = "dev" } = example;
   // A service with sections ships with Sluice, and its options are the sections.
@@ -214,9 +208,7 @@ function settingSlots(slots: Partial<Slots>): Plugin {
   });
 }
 
-/**
- * Returns the surface of the route. If a service is tested, the surface uses it, because every plugin must be in use.
- */
+/** A service must be in use, so the surface uses the one that is tested. */
 function below(plugin: Plugin, surface: StepExample["surface"]): Plugin {
   const fallback = (): Reply => ({
     status: 200,

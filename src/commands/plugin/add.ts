@@ -1,4 +1,3 @@
-/** `sluice plugin add`: installs a package of plugins, and writes its plugins and what they may do into pipeline.yaml. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { dirname } from "node:path";
@@ -19,7 +18,7 @@ import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
 import { withPackage } from "./test.ts";
 import { messageOf } from "../../base/message-of.ts";
 
-/** A plugin of the package. `source`: its module, as pipeline.yaml names it. */
+/** `source`: the module, as pipeline.yaml names it. */
 interface Added {
   readonly source: string;
   readonly plugin: Plugin;
@@ -57,7 +56,7 @@ export const add: Subcommand = {
     }),
 };
 
-/** Throws an error if pipeline.yaml has no place for the plugin, before anything is installed. */
+/** Called before anything is installed. */
 function checkPlaces(file: string, text: string, values: OptionValues): void {
   const list = optionText(values, "list");
   const path = optionText(values, "path");
@@ -74,7 +73,6 @@ function checkPlaces(file: string, text: string, values: OptionValues): void {
   throw new PackageError(`nothing was installed: ${file} has no list "${list}"; ${known}`);
 }
 
-/** Returns a sentence for each option that no plugin of the package needs. */
 function unusedOptions(plugins: readonly Added[], values: OptionValues): string[] {
   const has = (kind: Plugin["kind"]): boolean => plugins.some(({ plugin }) => plugin.kind === kind);
   const usesList = has("step") || (has("surface") && values["path"] !== undefined);
@@ -129,10 +127,7 @@ async function pluginsOf({ folder, name }: InstalledPackage): Promise<Added[]> {
   });
 }
 
-/**
- * The gateway is a peer of its plugins. If it is not installed next to them, their imports resolve to the running
- * gateway.
- */
+/** The gateway is a peer of its plugins. If it is not installed next to them, their imports resolve to this gateway. */
 function ownPackageHook(): { deregister(): void } {
   return registerHooks({
     resolve(specifier, context, next) {
@@ -146,7 +141,6 @@ function ownPackageHook(): { deregister(): void } {
   });
 }
 
-/** Returns the value of the plugin under `plugins:`, on one line. */
 function entryOf({ source, plugin }: Added): string {
   const { body, ...lists } = grantsOf(plugin);
   const given = Object.entries(lists).filter(([, values]) => values.length > 0);
@@ -156,9 +150,8 @@ function entryOf({ source, plugin }: Added): string {
 }
 
 /**
- * Returns the text of pipeline.yaml with the plugins added under `plugins:`. Tools are also added under `tools:`, steps
- * to the list of `--list`, and surfaces to a route with the path of `--path` and the steps of a list. Entries that exist
- * stay as they are.
+ * Adds the plugins under `plugins:`. Tools are also added under `tools:`, steps to the list of `--list`, and surfaces
+ * to a route with the path of `--path` and the steps of a list. Entries that exist stay as they are.
  */
 function withLines(text: string, plugins: readonly Added[], values: OptionValues): string {
   const list = optionText(values, "list");
@@ -210,7 +203,7 @@ function checkPresent({ source, plugin }: Added, present: unknown): void {
   );
 }
 
-/** Returns the list that most routes of the file use. Undefined if none uses a list. */
+/** Undefined if no route uses a list. */
 function mostUsedList(text: string): string | undefined {
   const routes = valueAt(text, ["routes"]);
   const steps: unknown[] = Array.isArray(routes)
@@ -254,7 +247,6 @@ function report(
   );
 }
 
-/** Describes `run:` of the route to a surface. Undefined if there is none. */
 function stepsOfRoute(text: string, surface: string): string | undefined {
   const routes = valueAt(text, ["routes"]);
   const route: unknown = Array.isArray(routes)

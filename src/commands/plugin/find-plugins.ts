@@ -1,4 +1,4 @@
-/** Finds the plugins of a package in development: the default exports of the modules that its package.json exports. */
+/** The plugins are the default exports of the modules that package.json exports. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -10,20 +10,17 @@ import type { StepExample } from "../../testing/test-plugin.ts";
 export interface FoundPlugin {
   /** Name of the export: `.` or `./tenant`. */
   readonly entry: string;
-  /** Path of the module, relative to the folder: `./index.ts`. */
+  /** Path relative to the folder: `./index.ts`. */
   readonly file: string;
   readonly plugin: Plugin;
-  /** The default export of the file `<module>.example.ts`, which contains what the plugin needs around it. */
+  /** Default export of `<module>.example.ts`, which contains what the plugin needs around it. */
   readonly example: StepExample;
 }
 
-/** Thrown for a package that cannot be used. The message contains the reason and, if there is one, the remedy. */
+/** The message contains the reason why a package cannot be used and, if there is one, the remedy. */
 export class PackageError extends Error {}
 
-/**
- * Returns the modules that package.json exports, by the name of their export. Throws PackageError if the folder has no
- * package.json with `name`, `version` and `exports`.
- */
+/** Returns modules by the name of their export. Throws PackageError without `name`, `version` or `exports`. */
 function exportedModules(folder: string): Readonly<Record<string, string>> {
   const path = join(folder, "package.json");
   if (!existsSync(path)) {

@@ -1,4 +1,3 @@
-/** Installs a package of plugins with npm, without running its code. */
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -14,10 +13,10 @@ import { PackageError } from "./find-plugins.ts";
 const run = promisify(execFile);
 
 /**
- * Options with which npm runs no code of a package: no install scripts, and nothing of a dependency from git, whose
- * repository can hold settings of npm that name a program. Versions of npm without the options `allow-…` ignore them,
- * and fail to run git. No program of a package can take the place of another one, such as `sluice`. The peer of a plugin
- * is this gateway, which must not be installed again.
+ * npm runs no code of a package: no install scripts, and nothing of a dependency from git, whose repository can hold
+ * settings of npm that name a program. Versions of npm without `allow-…` ignore these options, and fail to run git. No
+ * program of a package can take the place of another one, such as `sluice`. The peer of a plugin is this gateway, which
+ * must not be installed again.
  */
 const npmOptions: readonly string[] = [
   "--ignore-scripts",
@@ -30,7 +29,6 @@ const npmOptions: readonly string[] = [
   "--no-fund",
 ];
 
-/** Installs the package next to pipeline.yaml. None of its code runs. */
 export async function install(spec: string, folder: string): Promise<InstalledPackage> {
   checkPath(spec);
   const isFile = /\.tgz$|^[./]/.test(spec) && existsSync(resolve(spec));
@@ -76,7 +74,6 @@ export async function install(spec: string, folder: string): Promise<InstalledPa
   return installed;
 }
 
-/** Returns a function that restores the present state of the files. */
 function keepFiles(paths: readonly string[]): () => void {
   const kept = paths.map((path) => (existsSync(path) ? readFileSync(path) : undefined));
   return () => {
@@ -88,7 +85,6 @@ function keepFiles(paths: readonly string[]): () => void {
   };
 }
 
-/** Returns whether npm would make a program of this name from the package. */
 function hasProgram({ folder, name }: InstalledPackage, wanted: string): boolean {
   const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   const bin = isObject(manifest) ? manifest["bin"] : undefined;
@@ -118,10 +114,7 @@ function dependenciesOf(path: string): Readonly<Record<string, string>> {
   return isObject(dependencies) ? (dependencies as Record<string, string>) : {};
 }
 
-/**
- * Returns the packages in node_modules that have install scripts, which did not run. npm lists them in its own record of
- * the folder.
- */
+/** These scripts did not run. npm lists the packages in its own record of the folder. */
 export function packagesWithScripts(folder: string): string[] {
   const path = join(folder, "node_modules/.package-lock.json");
   const record: unknown = existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : undefined;
@@ -133,7 +126,7 @@ export function packagesWithScripts(folder: string): string[] {
   );
 }
 
-/** Returns the lines of npm that say what went wrong. */
+/** The lines of npm that say what went wrong. */
 function npmErrors(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };

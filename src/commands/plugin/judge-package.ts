@@ -8,17 +8,15 @@ import { PackageError } from "./find-plugins.ts";
 import type { SuiteMessage } from "./suite-process.ts";
 
 export interface Judged extends Pick<Plugin, "name" | "kind"> {
-  /** Path of the module, relative to the folder: `./index.ts`. */
+  /** Path relative to the folder: `./index.ts`. */
   readonly file: string;
   readonly findings: Finding[];
 }
 
 interface JudgeOptions {
-  /** Ends the process of the suite when it aborts. */
   readonly signal: AbortSignal;
-  /** Names of the rules to run. Default: all. */
   readonly only?: readonly string[] | undefined;
-  /** Maximum time of one rule in milliseconds, after which the process is killed. Default: `maxRuleMs`. */
+  /** Milliseconds after which a rule's process is killed. Default: `maxRuleMs`. */
   readonly ruleMs?: number;
   /** Called with a plugin before its rules, and after each of its rules with the finding. */
   readonly onProgress?: (judged: Judged, finding?: Finding) => void;

@@ -1,11 +1,10 @@
-/** Finds the options that pipeline.yaml still needs after `sluice plugin add`. */
 import { valueAt } from "../../config/edit-yaml.ts";
 import { isObject } from "../../base/is-object.ts";
 import type { Plugin } from "../../plugin.ts";
 
 type WithOptions = Pick<Plugin, "kind" | "name" | "options">;
 
-/** Returns the names of the required options that a place of the plugin does not set, or all if it has no place. */
+/** Required options that a place of the plugin does not set, or all of them if it has no place. */
 export function missingOptions(text: string, { name, options }: WithOptions): string[] {
   const required: unknown = options?.["required"];
   if (!Array.isArray(required)) return [];
@@ -23,7 +22,7 @@ export function missingOptions(text: string, { name, options }: WithOptions): st
   );
 }
 
-/** Returns the rest of the sentence "To use it, …", or undefined if nothing remains to be written. */
+/** Returns the rest of the sentence "To use it, …". */
 export function remainingStep(text: string, plugin: WithOptions): string | undefined {
   const { kind, name } = plugin;
   const missing = missingOptions(text, plugin);
@@ -42,13 +41,13 @@ export function remainingStep(text: string, plugin: WithOptions): string | undef
   return missing.length === 0 ? place : `${place}. Write its options under its name${required}`;
 }
 
-/** Returns the options that the file gives the plugin, outside of `plugins:`: undefined for a name alone. */
+/** Returns the options outside of `plugins:`. An item is undefined where the plugin has no options. */
 function placesOf(text: string, plugin: string): unknown[] {
   const { plugins: _, ...others } = Object(valueAt(text, [])) as Record<string, unknown>;
   return placesIn(others, plugin);
 }
 
-/** Returns the options of the plugin at each place where the value has its name: as an item, a value or a key. */
+/** The name of the plugin may be an item, a value or a key. */
 export function placesIn(value: unknown, plugin: string): unknown[] {
   if (Array.isArray(value)) return value.flatMap((item) => placesIn(item, plugin));
   if (!isObject(value)) return value === plugin ? [undefined] : [];

@@ -1,4 +1,3 @@
-/** `sluice plugin new`: writes a package with a plugin whose checks pass. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { shownPath } from "../../config/fault.ts";
@@ -13,12 +12,11 @@ import type { Subcommand } from "../subcommand.ts";
 
 const kinds = ["step", "surface", "tools", "service"] as const;
 
-/** Returns the options of `sluice plugin add` that put the plugin into pipeline.yaml, with a space before each. */
 function addOptions({ name, kind }: Pick<Plugin, "name" | "kind">): string {
   return { step: " --list LIST", surface: ` --path /${name}`, tools: "", service: "" }[kind];
 }
 
-/** Describes for the README how `sluice plugin add` changes pipeline.yaml with these options. */
+/** Sentences of the README about `sluice plugin add`. */
 const places = {
   step: "This adds the step to the end of a list of pipeline.yaml. `LIST` is the name of the list, such as `edge`.",
   surface: "This adds a route with the path to pipeline.yaml.",
@@ -26,7 +24,6 @@ const places = {
   service: "Then write its options into a section `NAME:` of pipeline.yaml.",
 };
 
-/** The files of the package, and the templates from which they are made. */
 const common: Readonly<Record<string, string>> = {
   "package.json": "package.json",
   "tsconfig.json": "tsconfig.json",

@@ -1,4 +1,3 @@
-/** `sluice plugin`: the commands for authors and users of third-party plugins. */
 import { ruleNames } from "../../testing/suite/suite.ts";
 import type { Command } from "../command.ts";
 import { runSubcommand } from "../subcommand.ts";

@@ -1,13 +1,13 @@
 /**
- * The process that runs the contract suite for `sluice plugin test`. It runs the code of plugins, which can loop, leave
- * something running, or end the process. So the command limits and judges it from outside: see `judge-package.ts`.
+ * Runs the code of plugins, which can loop, leave something running, or end the process. So the command limits and
+ * judges this process from outside: see `judge-package.ts`.
  */
 import { messageOf } from "../../base/message-of.ts";
 import type { Plugin } from "../../plugin.ts";
 import { judge, type Finding } from "../../testing/suite/suite.ts";
 import { findPlugins, PackageError } from "./find-plugins.ts";
 
-/** One message to the command. `end`: all plugins have been judged. */
+/** `end`: all plugins have been judged. */
 export type SuiteMessage =
   | { readonly plugin: Pick<Plugin, "name" | "kind">; readonly file: string }
   | { readonly rule: string }
@@ -16,7 +16,7 @@ export type SuiteMessage =
   | { readonly refused: string }
   | { readonly end: true };
 
-/** Resolves when the message has been written, because the plugin may end the process at any time after it. */
+/** Waits until the message is written, because the plugin may end the process at any time after it. */
 function send(message: SuiteMessage): Promise<void> {
   return new Promise((resolve) => process.send?.(message, () => resolve()));
 }

@@ -1,4 +1,3 @@
-/** `sluice plugin test`: runs the contract suite on the plugins of a package. */
 import { resolve } from "node:path";
 import { requiredRules, ruleNames, type Finding } from "../../testing/suite/suite.ts";
 import type { CommandContext } from "../command.ts";
@@ -25,7 +24,6 @@ export const test: Subcommand = {
     }),
 };
 
-/** Runs `work`. If it throws a PackageError, prints the message and returns 1. */
 export async function withPackage(
   context: CommandContext,
   work: () => Promise<0 | 1>,

@@ -11,7 +11,6 @@ import {
   type PipelineFile,
 } from "./thread-start.ts";
 
-/** `Built`: the type of generations. Only their end is used here. */
 export interface Reloads<Built extends Pick<Generation, "retire">> {
   /** Rejects with a StartError. */
   readonly build: (

@@ -1,4 +1,3 @@
-/** The address of a listener that threads share. */
 import { createServer, type AddressInfo } from "node:net";
 import type { ServerConfig } from "../../config/config.ts";
 import { bind } from "../../http/bind.ts";

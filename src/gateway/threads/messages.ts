@@ -28,7 +28,6 @@ interface CopiedError {
   readonly remedy?: string;
 }
 
-/** Time limit of a call, unless the caller sets another one. */
 const callLimitMs = 10_000;
 
 interface Waiting {
@@ -40,7 +39,6 @@ interface Waiting {
 type Answer = (value: unknown, from: number) => Awaitable<unknown>;
 type Receive = (value: unknown, from: number) => void;
 
-/** The calls and messages of one thread. */
 export class Messages {
   readonly index: number;
   readonly #post: (message: ThreadMessage) => void;
@@ -105,7 +103,6 @@ export class Messages {
     void runGuarded(() => this.#handle(message), failed);
   }
 
-  /** Fails the calls to a thread that has ended. */
   #ended(index: number): void {
     for (const { to, reject } of this.#waiting.values()) {
       if (to === index) reject(new Error(`thread ${index} has ended`));

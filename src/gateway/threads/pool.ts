@@ -1,4 +1,3 @@
-/** Starts the threads that serve, replaces those that end, and closes them together. */
 import { runGuarded } from "../../base/guard.ts";
 import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
 import { messageOf } from "../../base/message-of.ts";
@@ -47,14 +46,11 @@ const metricsLimitMs = 1_000;
 const endLimitMs = 8_000;
 
 export interface PoolOptions extends SpawnOptions {
-  /** The generation of the main thread. */
   readonly generation: Generation;
-  /** Services that run in no thread. */
   readonly without: readonly string[];
   readonly log: Log;
 }
 
-/** The public listener of a gateway with several threads. */
 export class ThreadPool implements Listener, OtherMetrics {
   readonly host: string;
   readonly port: number;
@@ -121,7 +117,6 @@ export class ThreadPool implements Listener, OtherMetrics {
     return indexes.reduce((sum, index) => sum + Atomics.load(this.#beats, 2 * index + 1), 0);
   }
 
-  /** The threads, for /pipelines. */
   get described(): readonly object[] {
     return [...this.#threads.values()].map(({ index, state, generation }) => ({
       thread: index,
@@ -130,14 +125,12 @@ export class ThreadPool implements Listener, OtherMetrics {
     }));
   }
 
-  /** Reports whether all threads serve, for /readyz. */
   get check(): true | string {
     const { count } = this.#options.threads;
     const serving = this.#serving().length;
     return serving >= count ? true : `${serving} of ${count} threads serve`;
   }
 
-  /** Returns the metrics of all threads, as they were last read. */
   get families(): Iterable<readonly FamilyDump[]> {
     return [this.#past, ...Array.from(this.#threads.values(), ({ metrics }) => metrics)];
   }
@@ -186,10 +179,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     return { generation: undefined, faults: orderFaults(faults) };
   }
 
-  /**
-   * All threads serve the generation that they have prepared. The previous one runs in the main thread until it has
-   * stopped in the others, which may ask its plugins.
-   */
+  /** The previous generation runs in the main thread until it has stopped in the others, which may ask its plugins. */
   swap(generation: Generation): void {
     const previous = this.#current;
     this.#current = generation;
@@ -253,7 +243,6 @@ export class ThreadPool implements Listener, OtherMetrics {
     return true;
   }
 
-  /** Ends a thread that serves an earlier generation, after its requests. */
   #retire(thread: Thread): void {
     thread.state = "draining";
     this.#drain(thread, this.#current.config.server.drainSeconds * 1_000);
@@ -274,7 +263,6 @@ export class ThreadPool implements Listener, OtherMetrics {
     if (faults.length > 0) throw new StartError(faults);
   }
 
-  /** Resolves with the faults when the thread serves or has ended. */
   async #start(): Promise<readonly Fault[]> {
     const { clock, log } = this.#options;
     let index = this.#freeIndex();
@@ -301,7 +289,6 @@ export class ThreadPool implements Listener, OtherMetrics {
       void worker.terminate();
     });
     const { faults } = await thread.started.promise;
-    // A reload during the start has not reached this thread.
     if (!this.#isCurrent(thread)) {
       if (thread.state === "listening") this.#retire(thread);
       return this.#start();
@@ -345,7 +332,6 @@ export class ThreadPool implements Listener, OtherMetrics {
     this.#replace(thread);
   }
 
-  /** Starts another thread, at once if the previous one has served for a while. */
   #replace({ startedAt }: Pick<Thread, "startedAt">): void {
     const { clock, log } = this.#options;
     if (this.#isClosing) return;

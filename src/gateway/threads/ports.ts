@@ -26,7 +26,6 @@ const memoryWaitMs = 10_000;
 /** Each thread can be replaced once while it drains. */
 const slotsOf = (count: number): number => 2 * count + 1;
 
-/** The main thread's end of all ports. */
 export class MainThreads extends Messages implements Threads {
   readonly count: number;
   readonly slots: number;
@@ -40,7 +39,6 @@ export class MainThreads extends Messages implements Threads {
     this.slots = slotsOf(count);
   }
 
-  /** The threads whose ports are open. */
   get indexes(): number[] {
     return [...this.#ports.keys()];
   }
@@ -76,7 +74,6 @@ export class MainThreads extends Messages implements Threads {
     });
   }
 
-  /** Handles the messages that a thread sent before it ended. */
   receiveLast(index: number): void {
     const port = this.#ports.get(index);
     if (port === undefined) return;
@@ -110,7 +107,6 @@ export class MainThreads extends Messages implements Threads {
   }
 }
 
-/** Returns the other end of the port for messages, in a thread. */
 export function joinThreads(
   { index, count }: Pick<Threads, "index" | "count">,
   port: MessagePort,
@@ -134,7 +130,6 @@ export function joinThreads(
   };
 }
 
-/** `port`: the port for memory, in a thread. */
 export function memoryOver(port: MessagePort): Threads["memory"] {
   const known = new Map<string, SharedArrayBuffer>();
   return (name, bytes) => {

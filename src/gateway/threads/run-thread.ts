@@ -1,4 +1,3 @@
-/** One of the threads that serve: the pipelines of pipeline.yaml and a listener on the port that all threads share. */
 import { systemClock } from "../../base/clock.ts";
 import { createLog } from "../../base/log.ts";
 import { fault } from "../../config/fault.ts";

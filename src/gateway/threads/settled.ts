@@ -1,4 +1,3 @@
-/** Brings the exchanges that have ended in a thread to the observers of the main thread. */
 import type { ExchangeObserver } from "../../pipeline/observe/record.ts";
 import type { Clock, SettledExchange, Threads } from "../../plugin.ts";
 import { settledTopic } from "./thread-start.ts";

@@ -1,4 +1,3 @@
-/** Starts the program of a thread that serves, and connects it with the main thread. */
 import { MessageChannel, Worker } from "node:worker_threads";
 import type { FamilyDump } from "../../base/metrics.ts";
 import { threadModule } from "../../base/package-files.ts";
@@ -12,17 +11,13 @@ const program = threadModule("src/commands/gateway-thread");
 /** The three spaces for new objects, each as large as the process has them (src/commands/server-process.ts). */
 const youngGenerationMb = 24;
 
-/** A thread, as the main thread sees it. */
 export interface Thread {
   readonly index: number;
   readonly worker: Worker;
   readonly startedAt: number;
   readonly started: PromiseWithResolvers<Started>;
   readonly exited: PromiseWithResolvers<void>;
-  /**
-   * A thread that starts may be ended at any time. One that listens may have requests, and serves when it has said that it
-   * listens.
-   */
+  /** A thread that starts may be ended at any time. One that listens may have requests. */
   state: "starting" | "listening" | "serving" | "draining";
   generation: number;
   /** The earlier generations of the main thread that this thread may still run. */
@@ -40,7 +35,6 @@ export interface SpawnOptions {
   readonly clock: Clock;
 }
 
-/** `host` and `port`: where the thread will listen. */
 export function spawnThread(
   index: number,
   file: PipelineFile,

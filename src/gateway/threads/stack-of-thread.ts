@@ -30,7 +30,6 @@ type DebuggerMessage =
 
 const disableId = 3;
 
-/** Pauses the thread and returns its calls in the form of an error's stack. Empty if they are unknown. */
 export async function stackOf({ threadId }: Worker, clock: Clock): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   using _limit = clock.after(limitMs, () => resolve(""));

@@ -1,4 +1,3 @@
-/** The log of a thread. */
 import { createLog } from "../../base/log.ts";
 import type { Log, LogLine, Threads } from "../../plugin.ts";
 import { lineTopic, type SentLine } from "./thread-start.ts";

@@ -11,7 +11,6 @@ const listCall = "list of threads";
 export const threadName = (index: number): string =>
   index === 0 ? "main thread" : `thread ${index}`;
 
-/** Answers the threads that ask for the indexes of the others. In the main thread. */
 export function serveThreadList(threads: MainThreads): Disposable {
   return threads.serve(listCall, () => [0, ...threads.indexes]);
 }

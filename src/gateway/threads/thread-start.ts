@@ -3,7 +3,6 @@ import type { MessagePort } from "node:worker_threads";
 import type { Fault } from "../../config/fault.ts";
 import type { Environment } from "../../config/environment.ts";
 
-/** The first message to a thread. */
 export interface ThreadStart {
   readonly index: number;
   readonly count: number;
@@ -12,14 +11,12 @@ export interface ThreadStart {
   readonly file: PipelineFile;
   readonly env: Environment;
   readonly strict: boolean;
-  /** The address of the public listener. */
   readonly host: string;
   readonly port: number;
   /** Whether the lines of the log go to the log of the main thread. */
   readonly sendsLog: boolean;
 }
 
-/** pipeline.yaml as the main thread has checked it. */
 export interface PipelineFile {
   readonly path: string;
   readonly text: string;
@@ -48,8 +45,7 @@ export const metricsCall = "gateway: metrics";
 export const failingCall = "gateway: failing backends";
 /** Name of a call to the main thread: returns true if the thread may listen, false if it must end. */
 export const listenCall = "gateway: may the thread listen";
-/** Names of messages to a thread. */
-/** Number of the generation that the thread has prepared and now serves. */
+/** Names of messages to a thread. The first has the number of the generation that the thread now serves. */
 export const commitTopic = "gateway: serve the generation";
 export const dropTopic = "gateway: drop the generation";
 export const drainTopic = "gateway: the drain begins";
@@ -68,7 +64,5 @@ export const beatMemory = "gateway: beats";
 export const beatBytes = (slots: number): number => slots * 8;
 /** Interval at which a thread shows that its event loop runs. */
 export const beatMs = 1_000;
-/** Name of the shared count of the bytes that clients make the gateway hold. */
 export const heldBytesCount = "gateway: held bytes";
-/** Name of the shared counts of these bytes by caller. */
 export const heldByCallers = "gateway: held bytes of callers";

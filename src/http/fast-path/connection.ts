@@ -1,4 +1,3 @@
-/** A connection on the fast path. It serves ordinary requests until one arrives that needs node:http. */
 import type { Socket } from "node:net";
 import type { ClientRequest } from "../../message/request-head.ts";
 import { answerBadRequest } from "../bad-request.ts";
@@ -15,9 +14,7 @@ export interface ConnectionDeps {
   onClose(connection: FastConnection): void;
 }
 
-/**
- * A longer request is handed over to node:http, because it may have to be refused or streamed before it is complete.
- */
+/** Longer requests are left to node:http, because they may have to be refused or streamed before they are complete. */
 const maxWaitingBytes = 64 * 1024;
 /** Each piece is appended to the waiting ones by a copy. After this number, further bytes wait in the kernel. */
 const maxWaitingPieces = 64;
@@ -30,13 +27,11 @@ export class FastConnection implements ResponseConnection {
   readonly keepAliveSeconds: number;
   /** Monotonic time in milliseconds at which the last answer ended or the connection was opened. */
   idleSince: number;
-  /** True after the first request. */
   isUsed = false;
   readonly #shared: ConnectionDeps;
   #response: FastResponse | undefined = undefined;
   /** During an answer, the requests that arrived meanwhile. Otherwise the incomplete next request. */
   #waiting: Buffer = noBytes;
-  /** Number of reads in which `#waiting` has arrived. */
   #pieces = 0;
   /** The request was already incomplete at the previous sweep. */
   #isLate = false;
@@ -59,9 +54,7 @@ export class FastConnection implements ResponseConnection {
     return this.#response === undefined && this.#waiting.length === 0;
   }
 
-  /**
-   * Hands over a request that was already incomplete at the previous sweep, because node:http enforces the deadlines.
-   */
+  /** Hands over a request that was incomplete at the previous sweep, because node:http enforces the deadlines. */
   handOverLate(): void {
     const isPartial = this.#response === undefined && this.#waiting.length > 0;
     if (isPartial && this.#isLate) return this.#handOver(this.#waiting);
@@ -113,7 +106,6 @@ export class FastConnection implements ResponseConnection {
     response?.onClose(false);
   };
 
-  /** Serves the request at the start of `bytes` if it is an ordinary one and complete. */
   #take(bytes: Buffer): void {
     // Requests after the last answer of a connection are not served (RFC 9112 section 9.6).
     if (!this.socket.writable) return;

@@ -17,14 +17,12 @@ import type { FastResponse } from "./response.ts";
 const keepAliveBufferMs = 1_000;
 
 export interface FastPath extends Disposable {
-  /** Closes the connections on which nothing is being answered. */
   closeIdle(): void;
   closeAll(): void;
 }
 
 type Listener = (socket: Socket) => void;
 
-/** Takes over the connections of `http`, which may already be listening. */
 export function openFastPath(
   http: Server,
   serve: (req: ClientRequest, res: FastResponse, body: Buffer) => void,

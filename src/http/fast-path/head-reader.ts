@@ -1,6 +1,5 @@
 /**
- * Reads the request heads of one connection. Most of the time they differ only in the length of the body. A head that
- * equals the last one byte by byte, except for the length, is not parsed again.
+ * Most heads of a connection differ only in the length of the body, so one that equals the last is not parsed again.
  */
 import type { Socket } from "node:net";
 import { readHead, type RequestHead } from "./request-head.ts";
@@ -17,21 +16,16 @@ export class HeadReader {
   bodyStart = 0;
   readonly #socket: Socket;
   #last: RequestHead | undefined;
-  /**
-   * The parts of the last head before and after the value of Content-Length. Without it, the whole head and nothing.
-   */
+  /** The last head before and after the value of Content-Length. Without that field, the whole head and nothing. */
   #before = nothing;
   #after = nothing;
-  /** Index of the length in `rawHeaders`, or -1. */
   #lengthAt = -1;
 
   constructor(socket: Socket) {
     this.#socket = socket;
   }
 
-  /**
-   * Reads the head at the start of `bytes`. Returns `incomplete` if a part is missing, undefined if it is not ordinary.
-   */
+  /** Returns `incomplete` if a part is missing, undefined if the head is not ordinary. */
   read(bytes: Buffer): RequestHead | "incomplete" | undefined {
     const like = this.#sameAsLast(bytes);
     if (like !== undefined) return like;

@@ -1,8 +1,7 @@
 /**
  * Reads the head of an ordinary request: HTTP/1.1, an origin-form target, one line per field, each field at most once,
- * visible ASCII, and a body of known length. All other requests are left to node:http, which implements the rest of
- * RFC 9112 and refuses invalid requests. Nothing is guessed here: node:http would read every accepted head the same way
- * (test/http/fast-path compares both).
+ * visible ASCII, and a body of known length. All others are left to node:http, which implements the rest of RFC 9112.
+ * Nothing is guessed here: node:http would read every accepted head the same way (test/http/fast-path compares both).
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Socket } from "node:net";
@@ -10,7 +9,6 @@ import type { ClientRequest } from "../../message/request-head.ts";
 import { isHost } from "../framing.ts";
 
 export interface RequestHead extends ClientRequest {
-  /** Size of the body by Content-Length, or 0. */
   readonly bodyBytes: number;
   /** False if the client requests that the connection is closed after the answer. */
   readonly keepsAlive: boolean;

@@ -1,4 +1,3 @@
-/** Writes the head of an answer like node:http. */
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 
 /** How the body ends: by its length or by the last chunk. `none`: there is no body, and written bytes are dropped. */
@@ -11,8 +10,7 @@ export interface ResponseHeadText {
 }
 
 /**
- * Returns the text of a head. `fields`: flat list of names and values. `keepAliveSeconds`: undefined to close the
- * connection after the answer. Throws the same errors as node:http for an invalid status or field.
+ * `keepAliveSeconds`: undefined to close the connection. Throws the errors of node:http for an invalid status or field.
  */
 export function responseHead(
   status: number,
@@ -55,7 +53,6 @@ const closing = "\r\nConnection: close";
 const linePrefixes = new Map<string, string>();
 const maxLinePrefixes = 1_000;
 
-/** Throws if the name is invalid. */
 function linePrefix(name: string): string {
   const known = linePrefixes.get(name);
   if (known !== undefined) return known;

@@ -1,4 +1,3 @@
-/** A response on the fast path, which is written to the socket with as few writes as possible. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import type { ClientResponse, ResponseOwner } from "../../message/client-response.ts";

@@ -23,7 +23,6 @@ import { framingFault, type FramingFault } from "../framing.ts";
 import { Http2Body, http2Request, type Http2Request } from "./request.ts";
 import { Http2Response } from "./response.ts";
 
-/** Maximum number of requests that run at the same time on one connection. */
 const maxStreams = 100;
 /** Bytes of all request bodies of one connection that may wait to be read. One body may have 64 KiB. */
 const connectionWindowBytes = 1024 * 1024;
@@ -45,7 +44,6 @@ const limits = {
 };
 
 export interface Http2 extends Disposable {
-  /** Asks clients to open new connections for further requests. */
   goAway(): void;
   closeIdle(): void;
   closeAll(): void;
@@ -158,7 +156,6 @@ interface Arrived {
   readonly rawHeaders: readonly string[];
 }
 
-/** `from`: counts the bytes of the body. */
 function serve(
   dispatch: Dispatcher,
   { stream, given, flags, rawHeaders }: Arrived,
@@ -181,7 +178,6 @@ function serve(
   dispatch.serve(req, res, hasBody ? new Http2Body(stream, req.headers, count) : noBody);
 }
 
-/** Returns the reason why a request must not be served, or undefined. */
 function headFault(req: Http2Request): FramingFault | undefined {
   if (req.method === "CONNECT") return noTunnels;
   // A client learns the maximum from the settings, but its first requests may be older than these.

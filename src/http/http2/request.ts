@@ -1,7 +1,4 @@
-/**
- * A request over HTTP/2 in the form of an HTTP/1.1 request, which the pipeline and its plugins read (RFC 9113 section
- * 8.3 names the differences).
- */
+/** A request over HTTP/2 in the form of HTTP/1.1, which plugins read (RFC 9113 section 8.3 names the differences). */
 import { Readable } from "node:stream";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Http1Framing } from "../framing.ts";
@@ -9,10 +6,7 @@ import type { ClientRequest, ClientSocket, RequestBody } from "../../message/req
 
 export type Http2Request = ClientRequest & Http1Framing;
 
-/**
- * `raw`: names and values in the order of arrival. `hasBody`: false if the head has ended the stream. `socket`: the
- * connection, as this request sees it.
- */
+/** `raw`: names and values in order of arrival. `hasBody`: false if the head has ended the stream. */
 export function http2Request(
   given: IncomingHttpHeaders,
   raw: readonly string[],
@@ -63,14 +57,12 @@ function fieldsOf(raw: readonly string[]): string[] {
   return fields;
 }
 
-/** The body of a request. It is destroyed without an end if the client resets the stream. */
 export class Http2Body extends Readable implements RequestBody {
   /** An unread body ends with its stream, and the connection remains. */
   readonly complete = true;
   readonly headers: IncomingHttpHeaders;
   readonly #stream: ServerHttp2Stream;
 
-  /** `received`: called with the size of each part that arrives. */
   constructor(
     stream: ServerHttp2Stream,
     headers: IncomingHttpHeaders,

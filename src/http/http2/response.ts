@@ -1,4 +1,3 @@
-/** A response over HTTP/2. */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import type { ClientResponse, ResponseOwner } from "../../message/client-response.ts";

@@ -1,4 +1,3 @@
-/** Reads JSON-RPC request objects: finds their members and the positions of the values. */
 import type { JsonRpcItem } from "../../contract/json.ts";
 import { openBrace, openBracket, quote, rangeIs, readMembers, type ReadMember } from "./scan.ts";
 
@@ -15,7 +14,6 @@ const idBit = 2;
 const methodBit = 4;
 const paramsBit = 8;
 
-/** Reads the envelopes of one body, one after the other. */
 export class EnvelopeReader {
   readonly #bytes: Buffer;
   /** The whole body as text, if its indices equal those of the bytes (ASCII). Its substrings are then cheap. */
@@ -33,10 +31,7 @@ export class EnvelopeReader {
     this.#text = text;
   }
 
-  /**
-   * Returns the index after the object that starts at `i`, or `malformed` if it is not JSON. `depth`: number of arrays
-   * around it.
-   */
+  /** Returns the index after the object, or `malformed`. `depth`: number of arrays around it. */
   read(i: number, depth: number): number {
     this.#seen = 0;
     this.#twice = 0;
@@ -58,7 +53,6 @@ export class EnvelopeReader {
   static readonly #read: ReadMember<EnvelopeReader> = (_, name, nameEnd, value, valueEnd, reader) =>
     reader.#member(name, nameEnd, value, valueEnd);
 
-  /** Returns the item of the envelope that was read last. */
   item(): RpcItem {
     // If the id occurs twice, neither of them can be used in the answer.
     const id = (this.#twice & idBit) === 0 ? this.#id : undefined;
@@ -85,7 +79,6 @@ export class EnvelopeReader {
     return JSON.parse(`"${inner}"`) as string;
   }
 
-  /** The range of the name includes its quotes. */
   #member(name: number, nameEnd: number, value: number, valueEnd: number): void {
     const bit = this.#bitOf(name, nameEnd);
     if (bit === 0) return;

@@ -49,7 +49,6 @@ export function readRequest(body: Buffer, maxItems: number): RpcBody {
   return opening === openBrace ? { kind: "single", item: reader.item() } : invalidBody;
 }
 
-/** Reads the items of a batch. A batch that is too long is still read to its end, because it may be malformed. */
 class BatchReader {
   readonly #reader: EnvelopeReader;
   readonly #maxItems: number;

@@ -1,9 +1,8 @@
 /**
  * Steps through JSON in a Buffer without parsing it. Each function takes an index and returns the index after what it
- * has read, or `malformed`. The callers interpret the ranges.
+ * has read, or `malformed` if the bytes are not JSON, or are nested too deeply.
  */
 
-/** Returned instead of an index if the bytes are not JSON, or are nested too deeply. */
 export const malformed = -1;
 
 /** Maximum nesting: the default recursion limit of serde_json, the parser of many backends. */
@@ -39,10 +38,7 @@ export function skipSpace(bytes: Buffer, i: number, end: number): number {
   return at;
 }
 
-/**
- * Returns the index after the value that starts at `i`. `depth`: number of arrays and objects around it. Never reads at
- * or after `end`, and never recurses deeper than `maxDepth`.
- */
+/** `depth`: arrays and objects around the value. Never reads at or after `end`, nor recurses deeper than `maxDepth`. */
 export function skipValue(
   bytes: Buffer,
   i: number,
@@ -74,7 +70,6 @@ const special = new Uint8Array(256).fill(1, 0, 0x20);
 special[quote] = 1;
 special[backslash] = 1;
 
-/** Returns the index after the string whose opening quote is at `i`. */
 export function skipString(bytes: Buffer, i: number, end: number, trust: ScanMode): number {
   const near = trust === "strict" ? end : Math.min(end, i + nativeFrom);
   let at = i + 1;
@@ -108,7 +103,6 @@ function findStringEnd(bytes: Buffer, inside: number, end: number): number {
   }
 }
 
-/** Returns the index after the escape whose backslash is at `i`. */
 function skipEscape(bytes: Buffer, i: number, end: number): number {
   if (i + 1 >= end) return malformed;
   switch (bytes[i + 1] ?? 0) {
@@ -170,7 +164,6 @@ function skipWord(bytes: Buffer, i: number, end: number, word: string): number {
   return after <= end && rangeIs(bytes, i, after, word) ? after : malformed;
 }
 
-/** Returns true if the range contains exactly this ASCII word. */
 export function rangeIs(bytes: Buffer, start: number, end: number, word: string): boolean {
   if (end - start !== word.length) return false;
   for (let k = 0; k < word.length; k++) {
@@ -202,10 +195,6 @@ const skipStrictElement: ReadElement<number> = (bytes, i, end, depth) =>
 const skipTrustedElement: ReadElement<number> = (bytes, i, end, depth) =>
   skipValue(bytes, i, end, depth, "trusted");
 
-/**
- * Returns the index after the array that starts at `i`. `element`: reads each of its elements. `depth`: number of
- * arrays and objects around the array.
- */
 export function readElements<T>(
   bytes: Buffer,
   i: number,
@@ -232,10 +221,6 @@ function skipObject(bytes: Buffer, i: number, end: number, depth: number, trust:
   return readMembers(bytes, i, end, depth, trust, undefined, undefined);
 }
 
-/**
- * Returns the index after the object that starts at `i`. `member`: called for each of its members. `depth`: number of
- * arrays and objects around the object.
- */
 export function readMembers<T>(
   bytes: Buffer,
   i: number,
@@ -265,10 +250,7 @@ export function readMembers<T>(
   }
 }
 
-/**
- * Returns the index of the value of the first member with this name in the object that starts at `i`, or `malformed` if
- * it has none. Does not read what follows the member. `name`: an ASCII word.
- */
+/** Returns `malformed` if there is no such member. Does not read what follows the member. `name`: an ASCII word. */
 export function findMember(bytes: Buffer, i: number, end: number, name: string): number {
   if (i >= end || bytes[i] !== openBrace) return malformed;
   let at = skipSpace(bytes, i + 1, end);

@@ -1,5 +1,3 @@
-/** Chooses one of several backends for a request. */
-
 export interface Backend {
   /** An ejected backend is used only if there is no other. */
   readonly isEjected: boolean;
@@ -13,7 +11,6 @@ export interface CandidateSampler {
   secondOffset(count: number): number;
 }
 
-/** Draws backends in turn. `start`: index of the one that is drawn first. */
 export function roundRobin(start = 0): CandidateSampler {
   let turn = start;
   return { firstIndex: (count) => turn++ % count, secondOffset: () => 1 };
@@ -29,10 +26,7 @@ export function randomSampler(random: () => number = Math.random): CandidateSamp
 
 const none: readonly Backend[] = [];
 
-/**
- * Returns the less busy of two drawn backends, or the first of them if both are equally busy. `undefined` if all
- * backends are among `tried`.
- */
+/** Returns the less busy of two drawn backends, or the first. `undefined` if all backends are among `tried`. */
 export function chooseBackend<T extends Backend>(
   backends: readonly T[],
   sampler: CandidateSampler,

@@ -7,7 +7,6 @@ import type { UpstreamFailure } from "../../contract/upstream-failure.ts";
 import { failureText } from "./failure-cause.ts";
 
 export interface EjectionPolicy {
-  /** Number of failures in a row that eject a backend. */
   readonly failures: number;
   /** The same for a backend that has come back and has not answered a request since. */
   readonly failuresAfterReturn: number;
@@ -50,16 +49,12 @@ export class Ejection {
     this.#failuresLeft = policy.failures;
   }
 
-  /**
-   * Records a failure of the backend. Returns true if the backend should be ejected now. `isCertain`: the backend alone
-   * is to blame, so one failure is enough.
-   */
+  /** Returns true if the backend should be ejected now. `isCertain`: it alone is to blame, so one failure is enough. */
   failed(isCertain = false): boolean {
     this.#failuresLeft--;
     return !this.isEjected && (isCertain || this.#failuresLeft <= 0);
   }
 
-  /** Returns true if the answer ends an ejection. */
   succeeded(): boolean {
     this.#failuresLeft = this.#policy.failures;
     return this.#return();
@@ -75,12 +70,10 @@ export class Ejection {
     this.#coolDown(sinceMs < maxMs ? 2 * this.#cooldownMs : firstMs);
   }
 
-  /** Undefined if the backend is not ejected. */
   get cause(): UpstreamFailure | undefined {
     return this.isEjected ? this.#cause : undefined;
   }
 
-  /** Undefined if the backend is not ejected. */
   get absence(): Absence | undefined {
     if (this.cause === undefined) return undefined;
     const leftMs = Math.max(0, (this.#until ?? 0) - this.#clock.monotonic());

@@ -1,4 +1,3 @@
-/** Names the cause of a backend's failure: as a label of metrics, in words, and in a counter per upstream. */
 import type { Metrics, UpstreamFailure } from "../../plugin.ts";
 
 /** The statuses and codes that are labels of their own. A backend chooses them, so their number is bounded. */

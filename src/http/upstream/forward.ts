@@ -92,7 +92,6 @@ async function sendArriving(
   return undefined;
 }
 
-/** Returns the size of the body if it is known before reading, else 0. */
 function announcedBytes(x: Exchange): number {
   if (x.body !== undefined) return x.body.length;
   const length = x.request.headers["content-length"];

@@ -1,6 +1,5 @@
 /**
- * A request to an upstream. It connects the upstream's client with the socket of the gateway's client, without a stream
- * object for the answer.
+ * Connects the upstream's client with the socket of the gateway's client, without a stream object for the answer.
  *
  * A request is sent again only if it cannot have been processed twice: to another URL if it got no connection, and on
  * another connection if it is a GET or HEAD without content and its kept connection turned out to be closed.
@@ -17,7 +16,6 @@ import type {
 import type { ResponseHead } from "./http1/response-head.ts";
 import type { Member, UpstreamPools } from "./upstream.ts";
 
-/** The shared parts of all requests of a forwarder. */
 export interface ForwardPlan {
   readonly upstream: UpstreamPools;
   readonly answerRules: FieldRules;
@@ -81,7 +79,6 @@ class ForwardedExchange implements UpstreamExchange {
   /** True while `x.stream` is pending, so that its hooks may still be running. */
   #opening = false;
   #failure: "upstreamFailed" | "timedOut" = "upstreamFailed";
-  /** The part of the answer that arrived before the sink was open. */
   #early: Buffer[] = [];
   #earlyBytes = 0;
   #isAnswerComplete = false;
@@ -248,7 +245,6 @@ class ForwardedExchange implements UpstreamExchange {
     this.#finish(error);
   }
 
-  /** Ends the exchange without an answer, or in the middle of one. `error`: the reason, for the span. */
   #finish(error: string, reply?: Reply): void {
     this.#hasEnded = true;
     this.#request.span?.end(error);

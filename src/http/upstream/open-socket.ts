@@ -1,4 +1,3 @@
-/** Opens a TCP or TLS connection to a backend. What comes in is read into a buffer of the caller. */
 import net from "node:net";
 import tls from "node:tls";
 

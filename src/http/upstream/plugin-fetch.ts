@@ -32,7 +32,6 @@ export function createFetch(url: URL, request: UpstreamClient["request"]): Upstr
   };
 }
 
-/** Returns true for the streams that a standard `fetch` sends. */
 function isStream(body: RequestInit["body"]): boolean {
   return typeof body === "object" && body !== null && Symbol.asyncIterator in body;
 }

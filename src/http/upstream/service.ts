@@ -1,4 +1,3 @@
-/** The service `upstreams`: the backends of the section `upstreams`, with their pools of connections. */
 import type { Config } from "../../config/config.ts";
 import { splitUrls } from "../../config/formats.ts";
 import { integerSchema } from "../../config/option-schemas.ts";
@@ -104,7 +103,6 @@ function upstreamOf({ upstreams: entries }: Options, name: string): Upstream | u
   return { name, urls: urlsOf(found.urls), connectMs, headersMs, idleMs, connections };
 }
 
-/** Undefined if pipeline.yaml has no upstream with this name. */
 export function upstreamIn(
   { sections }: Pick<Config, "sections">,
   name: string,
@@ -113,7 +111,6 @@ export function upstreamIn(
   return upstreamOf(sections as unknown as Options, name);
 }
 
-/** Returns the URLs of an entry, which are a list or a text with commas. */
 function urlsOf(urls: string | readonly (string | null)[]): string[] {
   return [urls].flat().flatMap((text) => (text === null ? [] : splitUrls(text)));
 }

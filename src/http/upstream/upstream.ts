@@ -1,7 +1,4 @@
-/**
- * An upstream with its connections: an HTTP client for each of its URLs. URLs are used in turn; those that cannot be
- * reached are ejected.
- */
+/** An HTTP client for each of an upstream's URLs, which are used in turn. Those that cannot be reached are ejected. */
 import { connect } from "node:net";
 import type { Clock, Log, Upstream } from "../../plugin.ts";
 import { chooseBackend, roundRobin, type Backend } from "./choose-backend.ts";
@@ -26,7 +23,6 @@ const ejectionPolicy: EjectionPolicy = {
   jitter: 0,
 };
 
-/** An idle connection is closed after this time. It is shorter than the 5 s after which many servers close it. */
 const unusedMs = 4_000;
 
 export class UpstreamPools {
@@ -90,7 +86,6 @@ export class UpstreamPools {
   }
 }
 
-/** Resolves to true if the address of the URL accepts a connection. */
 function connects(url: URL, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
   const { host, port } = addressOf(url);
   return new Promise((resolve) => {

@@ -1,4 +1,3 @@
-/** Starts the plugins of a checked configuration, compiles its routes and collects the faults. */
 import type { Config, PluginUse, RouteConfig, StepUse } from "../../config/config.ts";
 import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
@@ -39,7 +38,6 @@ const startMs = 30_000;
 
 export class Builder {
   readonly faults: Fault[] = [];
-  /** Gives running services the options of this load. */
   readonly updates: (() => void)[] = [];
   readonly #registry: ServiceRegistry;
   readonly #config: Config;
@@ -71,9 +69,8 @@ export class Builder {
   }
 
   /**
-   * Starts the services and the plugins of kind `tools`: first the services that do not depend on tools, then the
-   * tools, then the other services, each one after the services that it uses. Services start at the same time, because
-   * some wait for a thread or a disk.
+   * Starts the services that do not depend on tools, then the tools, then the other services, each one after the
+   * services that it uses. Services start at the same time, because some wait for a thread or a disk.
    */
   async startServices(): Promise<void> {
     const { services } = this.#config;
@@ -208,7 +205,6 @@ export class Builder {
     const { host, close } = this.#registry.hostFor(plugin, mode, counts);
     let hasStarted = false;
     try {
-      // The options were checked against the plugin's schema, which matches its `Options` type.
       const options = use.options as never;
       const wrong = plugin.check?.(options, host) ?? [];
       for (const { pointer, message } of wrong) {
@@ -314,7 +310,6 @@ export class Builder {
   }
 }
 
-/** Throws an Error if the hooks are not valid for a plugin of this kind. */
 function checkHooks(kind: Plugin["kind"], hooks: object): void {
   const problems = hookProblems(kind, hooks);
   if (problems.length > 0) throw new Error(problems.join("; "));

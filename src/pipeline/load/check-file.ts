@@ -1,4 +1,3 @@
-/** Turns a file into a configuration that can be started, or into the list of its faults. */
 import { checkPlugins } from "../../config/check.ts";
 import type { Config } from "../../config/config.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
@@ -27,7 +26,6 @@ export interface CheckResult {
   readonly outdated: readonly string[];
 }
 
-/** Reads the file, imports its plugins and proves their order. Does not start any plugin. */
 export async function checkFile(
   file: string,
   env: Env,
@@ -36,12 +34,10 @@ export async function checkFile(
   return checkParsed(await readPipeline(file, env), options);
 }
 
-/** Reads pipeline.yaml with the sections of the services that ship with Sluice. */
 export async function readPipeline(file: string, env: Env): Promise<ParsedConfig> {
   return readConfig(file, env, await shippedServices());
 }
 
-/** Like `checkFile`, for a file that has been read already. */
 export async function checkParsed(
   { config: parsed, faults }: ParsedConfig,
   options: LoadOptions = {},

@@ -1,4 +1,3 @@
-/** Closes parts of the gateway, and limits the wait for each of them. */
 import type { Clock, Log } from "../../plugin.ts";
 
 /** Longer than the slowest part that ships with Sluice: `trace` waits 3 s for its collector. */
@@ -17,7 +16,6 @@ export class Closer {
     this.#log = log;
   }
 
-  /** Shortens the limit, because something else has not ended in time. */
   shortenLimit(): void {
     this.#limitMs = shortLimitMs;
   }
@@ -42,7 +40,6 @@ export class ClosingStack extends AsyncDisposableStack {
     this.closer = closer;
   }
 
-  /** Closes `part` with the rest. */
   add(part: string, end: () => unknown): void {
     this.defer(() => this.closer.close(part, end));
   }

@@ -5,7 +5,6 @@ import { isObject } from "../../base/is-object.ts";
 import type { ServiceHooks } from "../../plugin.ts";
 import type { PluginCounts } from "../observe/plugin-counts.ts";
 
-/** Returns hooks that call those of the service, count each call, and return and throw the same. */
 export function countedService(
   hooks: ServiceHooks<unknown>,
   counts: PluginCounts,
@@ -54,7 +53,6 @@ function checked(
   };
 }
 
-/** Returns whether the contract allows a result of `ready`. */
 function isState(result: unknown): boolean {
   if (result instanceof Promise) return false;
   return result === true || typeof result === "string" || isObject(result);

@@ -1,4 +1,3 @@
-/** Collects the tables of the core and the modules, and the databases that they keep in the data folder. */
 import { claimTables } from "../../store/claims.ts";
 import { storageTables } from "../../store/plugin-storage.ts";
 import { stateFile } from "../../store/sql/state-file.ts";
@@ -16,7 +15,6 @@ export interface KnownDatabases {
   readonly disposable: readonly string[];
 }
 
-/** Returns the tables of `host.store.sql`. Those of the core come first. */
 export async function shippedTables(): Promise<Tables> {
   const { tables } = await shippedModules();
   return joined([claimTables, storageTables, ...(await Promise.all(tables.map((load) => load())))]);

@@ -8,7 +8,6 @@ interface StepDescription {
   readonly step: string;
   readonly mode: "enforce" | "shadow";
   readonly when?: object;
-  /** Missing if it is the default. */
   readonly timeoutMs?: number;
   /** Missing if it is `refuse`, the default. */
   readonly onError?: "skip";

@@ -1,4 +1,3 @@
-/** Asks the plugins of a route for the parts of its OpenAPI operations (the service `routes`). */
 import type { JsonSchema } from "../../contract/json.ts";
 import type {
   DocumentedOperation,
@@ -106,7 +105,6 @@ function corePart(compiled: CompiledRoute): Operation {
 
 const bodyTooLarge = statusReasons[413] ?? "";
 
-/** Returns the schema of `details` with one of these reasons. */
 function reasonSchema(reasons: readonly string[]): JsonSchema {
   return {
     type: "object",

@@ -1,7 +1,4 @@
-/**
- * A Fastify instance with the operator's plugins (`fastify:` in pipeline.yaml) in front of a handler. The listener uses
- * one to serve, and `sluice check` uses others to test the plugins.
- */
+/** The listener uses one instance in front of its handler, and `sluice check` uses others to test the plugins. */
 import { randomUUID } from "node:crypto";
 import {
   createServer as httpServer,
@@ -38,10 +35,8 @@ export interface AppOptions {
 
 export type OpenedApp =
   | { readonly app: FastifyInstance }
-  /** The instance has been closed. */
   | { readonly failed: PluginUse; readonly error: unknown };
 
-/** Registers the plugins in their order and makes the instance ready. */
 export async function openFastify({
   uses,
   handle,
@@ -75,7 +70,6 @@ export async function openFastify({
   }
 }
 
-/** Passes every request that no plugin answers to `handle`, with the headers that plugins have set. */
 function routeToHandler(app: FastifyInstance, handle: Handler): void {
   const answer = (request: FastifyRequest, reply: FastifyReply): void => {
     for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -139,7 +133,6 @@ export function registrationFault(use: PluginUse, error: unknown): Fault {
   return fault("SLUICE_PLUGIN_START", message, { at: use.at });
 }
 
-/** Fastify's error codes for a plugin that depends on a missing one. */
 const missingDependencyCodes = [
   "FST_ERR_DEC_MISSING_DEPENDENCY",
   "FST_ERR_PLUGIN_NOT_PRESENT_IN_INSTANCE",
@@ -169,7 +162,6 @@ export async function fastifyFaults(uses: readonly PluginUse[], log: Log): Promi
   return faults;
 }
 
-/** Returns true if the plugin depends on another one that has a fault itself. */
 function isFollowUp(error: unknown, othersFailed: boolean): boolean {
   const code = errorCode(error) ?? "";
   return othersFailed && missingDependencyCodes.includes(code);

@@ -1,4 +1,3 @@
-/** Collects the facts about the running gateway that plugins may read: the service `gateway`. */
 import type { RenderedMetrics } from "../../base/metrics.ts";
 import type {
   BackendStatus,
@@ -28,10 +27,7 @@ export interface GatewayInfoDeps {
   readonly metrics: Pick<RenderedMetrics, "read">;
 }
 
-/**
- * `observers`: the functions that are called for each exchange that has ended. `started`: returns undefined while the
- * first generation starts.
- */
+/** `observers` get each exchange that has ended. `started`: undefined while the first generation starts. */
 export function gatewayInfo(
   variable: GatewayInfo["variable"],
   observers: Set<ExchangeObserver>,

@@ -19,11 +19,9 @@ import type { HostResources } from "./host-resources.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
 
 export interface Generation {
-  /** Counts up with every successful load. */
   readonly number: number;
   readonly config: Config;
   readonly router: Router;
-  /** Removes the credential from the path of a request: see path-credential.ts. */
   readonly withoutCredential: ReturnType<typeof credentialRemover>;
   /** The steps for requests that match no route. Such requests end in 404 or 405. */
   readonly unmatched: CompiledRoute;
@@ -31,7 +29,6 @@ export interface Generation {
   readonly services: ReadonlyMap<string, ServiceHooks<unknown>>;
   /** The loaded plugins, in alphabetical order, including steps with `mode: off`. */
   readonly plugins: readonly PluginFacts[];
-  /** Names of the services that run only in the main thread. */
   readonly runsOnce: readonly string[];
   readonly carryOver: PluginCarryOver;
   /** Passes the new options to services that were carried over. Called when this generation starts to serve. */
@@ -145,9 +142,7 @@ function createGeneration(
 /** A backend that hangs must not delay a start or a reload for longer. */
 const maxBackendMs = 2_000;
 
-/**
- * Waits until services have found out whether they can serve, so that a generation begins ready to serve, but at most 2 s.
- */
+/** A generation should begin ready to serve. */
 export async function awaitBackends(
   initialized: readonly (Promise<void> | undefined)[],
   clock: Clock,

@@ -42,9 +42,8 @@ const typesOf: Readonly<
 > = { step: stepTypes, surface: surfaceTypes, service: serviceTypes };
 
 /**
- * Returns the reasons why `hooks` are not valid for a plugin of this kind. Empty if they are valid. A misspelled hook
- * is never called, so a step whose only check is in it would let everything pass. The members of `tools` plugins are
- * checked by the service that reads them.
+ * A misspelled hook is never called, so a step whose only check is in it would let everything pass. The members of
+ * `tools` plugins are checked by the service that reads them.
  */
 export function hookProblems(kind: Plugin["kind"], hooks: unknown): string[] {
   if (!isObject(hooks)) return ["`start` must return an object with hooks"];
@@ -68,8 +67,7 @@ export function hookProblems(kind: Plugin["kind"], hooks: unknown): string[] {
 }
 
 /**
- * Returns the unknown members. An instance of a class also has members of its own use, so only those are reported that
- * look like a misspelled hook.
+ * An instance of a class also has members of its own use, so only those are reported that look like a misspelled hook.
  */
 function unknownHooks(hooks: object, known: readonly string[]): string[] {
   const prototype: unknown = Object.getPrototypeOf(hooks);

@@ -4,18 +4,15 @@ import type { HeldBytes } from "../../memory/held-bytes.ts";
 import type { PluginEntries } from "../../store/plugin-entries.ts";
 import type { KeptParts } from "./kept-parts.ts";
 
-/** Members of `host` that are the same for every plugin. */
 type Shared = "log" | "clock" | "metrics" | "seal" | "claims" | "store" | "compute";
 
 export interface HostResources extends Pick<Host, Shared> {
   /** True for `sluice check`: service plugins are asked for their `dryRun` instead of being started. */
   readonly dryRun?: boolean;
-  /** The entries of all plugins in `host.storage`. */
   readonly entries: PluginEntries;
   /** Undefined if one thread serves all requests. */
   readonly threads?: Threads | undefined;
   readonly parts: KeptParts;
-  /** Counts the bytes that clients make the gateway hold. */
   readonly held: HeldBytes;
   readonly gateway: GatewayInfo;
 }

@@ -1,4 +1,3 @@
-/** Packages in a folder node_modules. */
 import { readFileSync, realpathSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,8 +10,7 @@ export interface InstalledPackage {
 }
 
 /**
- * Returns the package of an installed module. Undefined for a module outside of node_modules, which is local code. A
- * package without a package.json is known by its folder.
+ * Undefined for a module outside of node_modules, which is local code. Without package.json, the folder is the name.
  */
 export function packageOf(url: string): InstalledPackage | undefined {
   const found = /^(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1];

@@ -3,10 +3,8 @@ import type { Service, ServiceContext } from "../../plugin.ts";
 import type { Closer } from "./closer.ts";
 
 class Part {
-  /** Service and key, for the log. */
   readonly name: string;
   readonly value: unknown;
-  /** Number of running instances of the service that hold the part. */
   holders = 1;
   readonly #close: () => unknown;
   #closed: Promise<unknown> | undefined;
@@ -24,10 +22,7 @@ class Part {
 }
 
 export interface PartHolder extends Pick<ServiceContext, "keep"> {
-  /**
-   * Releases all parts of this instance, the last opened first, and closes those that no other instance holds. Rejects
-   * with an AggregateError of what their `close` threw.
-   */
+  /** Closes the parts that no other instance holds, the last opened first. Rejects with an AggregateError. */
   release(): Promise<void>;
 }
 
@@ -74,9 +69,8 @@ export class KeptParts {
   }
 
   /**
-   * Closes every part that is still open, the last opened first, each within the limit of `closer`. Called when
-   * the gateway stops. Exchanges that never end hold their services, and `release` waits without a limit. Rejects with
-   * an AggregateError of what the parts threw.
+   * Called when the gateway stops, because exchanges that never end hold their services, and `release` waits without a
+   * limit. `closer` limits each part. Rejects with an AggregateError.
    */
   async close(closer: Closer): Promise<void> {
     for (const parts of this.#parts.values()) parts.clear();
@@ -85,7 +79,6 @@ export class KeptParts {
     );
   }
 
-  /** Closes the parts one after the other, and continues if one throws. */
   async #closeEach(parts: readonly Part[], close: (part: Part) => Promise<unknown>): Promise<void> {
     const errors: unknown[] = [];
     for (const part of parts) {

@@ -30,16 +30,13 @@ import { shippedModules } from "./modules.ts";
 import { packageOf } from "./installed-package.ts";
 import { shippedFiles } from "../../shipped-files.ts";
 
-/** Maximum number of files that are searched for an error without a position. */
 const maxFiles = 100;
 
 export interface Loaded {
-  /** The plugins of the configuration that could be loaded, by the name in the configuration. */
   readonly plugins: ReadonlyMap<string, Plugin>;
   /** The origins of the plugins, by the same names. A plugin without an entry ships with Sluice. */
   readonly origins: ReadonlyMap<string, PluginOrigin>;
   readonly faults: readonly Fault[];
-  /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
 }
 
@@ -49,7 +46,6 @@ interface ShippedPlugin {
   readonly load: () => Promise<unknown>;
 }
 
-/** Returns the modules of the plugins that ship with Sluice, by plugin name in alphabetical order. */
 export function shippedPlugins(): ReadonlyMap<string, ShippedPlugin> {
   const found = Object.entries(shippedFiles()).filter(([path]) => path.endsWith("/index.ts"));
   return new Map(
@@ -66,7 +62,6 @@ const fromCode: PluginOrigin = { from: "code", source: undefined };
 export interface LoadOptions {
   /** Plugins that were made in code, by name. They are used in place of modules and services with these names. */
   readonly given?: ReadonlyMap<string, unknown>;
-  /** Services that do not run, as if they were not installed. */
   readonly without?: readonly string[];
 }
 
@@ -122,10 +117,7 @@ export async function loadPlugins(
   return { plugins, origins, faults, outdated };
 }
 
-/**
- * Returns the services that these plugins use, directly or through other services, and those that always run. Each is
- * shipped, or was made in code.
- */
+/** Services that these plugins use, directly or through others, and those that always run. */
 async function servicesInUse(
   plugins: ReadonlyMap<string, Plugin>,
   { tools }: Config,
@@ -164,7 +156,6 @@ function isService(plugin: unknown): boolean {
   return isObject(plugin) && plugin["kind"] === "service";
 }
 
-/** Checks that the packages of Fastify plugins exist. The listener imports them itself. */
 function fastifyFaults(config: Config): Fault[] {
   const folder = dirname(config.file);
   return config.fastify.flatMap(({ name, at }) => {
@@ -190,7 +181,6 @@ export async function loadShipped(): Promise<Pick<Loaded, "plugins" | "faults">>
   return { plugins, faults };
 }
 
-/** `foundAt` is called when the module of the plugin was found. `folder`: that of pipeline.yaml. */
 async function loadThirdParty(
   name: string,
   { source, grants, at }: ThirdPartyPlugin,
@@ -223,7 +213,6 @@ function originOf(source: string, url: string): PluginOrigin {
 }
 
 const importedModules = new Map<string, string>();
-/** Maps the file of every plugin module that this process has imported to the plugin's name. */
 export const pluginModules: ReadonlyMap<string, string> = importedModules;
 
 function importShipped(
@@ -317,9 +306,7 @@ function placeIn(text: string): string | undefined {
   return `${decodeURI(file)}:${line}:${column + 1}`;
 }
 
-/**
- * Finds the position of a syntax error in JavaScript with `node --check`, because the error itself does not contain it.
- */
+/** A syntax error in JavaScript does not contain its position, so `node --check` finds it. */
 async function findPlace(files: readonly string[]): Promise<string | undefined> {
   for (const file of files.filter((each) => /\.[cm]?js$/.test(each)).slice(0, maxFiles)) {
     const printed = await promisify(execFile)(process.execPath, ["--check", file]).then(

@@ -1,4 +1,3 @@
-/** The facts about the loaded plugins, for the service `gateway`. */
 import { grantsOf } from "../../contract/permissions.ts";
 import { callFailure } from "../../base/errors.ts";
 import type { RenderedMetrics } from "../../base/metrics.ts";
@@ -7,12 +6,10 @@ import { version } from "../../base/version.ts";
 
 export interface PluginOrigin {
   readonly from: "package" | "link" | "path" | "code";
-  /** Its value under `plugins:`. */
   readonly source: string | undefined;
   /** Path of its module, if its package is a link to local code (`link`). */
   readonly file?: string;
   readonly version?: string | undefined;
-  /** Whether pipeline.yaml states its grants. */
   readonly hasGrants?: boolean;
 }
 
@@ -43,7 +40,6 @@ function factsOf(plugin: Plugin, found: PluginOrigin | undefined): PluginFacts {
 
 type ReadMetrics = Pick<RenderedMetrics, "read">;
 
-/** Adds the counts of each plugin, which are read from the metrics. */
 export function withCounts(
   facts: readonly PluginFacts[],
   metrics: ReadMetrics,
@@ -58,7 +54,6 @@ export function withCounts(
   }));
 }
 
-/** The counts of one hook while they are added up. */
 interface Sums {
   timed: number;
   seconds: number;
@@ -72,7 +67,6 @@ function noCounts(): Sums {
   return { timed: 0, seconds: 0, refusals: {}, failures: {}, errors: 0, timeouts: 0 };
 }
 
-/** Returns the counts by plugin and hook. Those of a step are added up over all routes. */
 function countsOfAll(metrics: ReadMetrics): Map<string, Map<string, Sums>> {
   const all = new Map<string, Map<string, Sums>>();
   const sumsOf = ({ step, plugin = step, hook = "request" }: Labels): Sums => {

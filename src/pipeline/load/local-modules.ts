@@ -1,6 +1,5 @@
 /**
- * Reloads the code of local plugins: modules outside node_modules that pipeline.yaml names by a path, and the modules
- * that they import.
+ * Reloads the code of local plugins, which pipeline.yaml names by a path, and of the modules that they import.
  *
  * Node keeps every loaded module under its URL. To run the code on disk after a reload, a module that has changed and
  * all modules that import it are imported under a URL with a new query. Modules that have not changed keep their URL
@@ -26,7 +25,6 @@ interface LocalModule {
   readonly importers: Set<string>;
 }
 
-/** Local modules, by URL without query. */
 const modules = new Map<string, LocalModule>();
 /** Versions of packages at the time when their plugins were loaded, by the URL of the module. */
 const packageVersions = new Map<string, string>();
@@ -35,17 +33,14 @@ let isHooked = false;
 
 const ownFolders = ["src/", "plugins/"].map((folder) => pathToFileURL(packageFile(folder)).href);
 
-/** Returns whether a module is part of Sluice itself. */
 function isOwn(url: string): boolean {
   return ownFolders.some((folder) => url.startsWith(folder));
 }
 
-/** Returns whether a module is local code: neither part of an installed package nor of Sluice itself. */
 function isLocal(url: string): boolean {
   return url.startsWith("file:") && !url.includes("/node_modules/") && !isOwn(url);
 }
 
-/** Returns the URL under which the current code of a plugin's module is imported. */
 export function currentUrl(url: string): string {
   if (isOwn(url)) return url;
   if (!isLocal(url)) {
@@ -73,10 +68,7 @@ export function localFiles(url?: string): string[] {
   return [...found].map((each) => fileURLToPath(each));
 }
 
-/**
- * Finds the modules that have changed on disk, so that their next import loads the current code. Returns one sentence
- * for each change that only a restart can load.
- */
+/** The next import of a changed module loads the current code. Returns a sentence per change that needs a restart. */
 export function refreshLocalModules(): string[] {
   const changed = [...modules].filter(([url, { stamp }]) => stamp !== stampOf(url));
   const outdated = new Set(changed.filter(([, { isFixed }]) => !isFixed).map(([url]) => url));
@@ -122,7 +114,6 @@ function track(url: string, isFixed: boolean): LocalModule {
   return module;
 }
 
-/** Returns the URL of the version that belongs to an importing module of version `importer`. */
 function versioned(url: string, { versions }: LocalModule, importer: number): string {
   const version = versions.findLast((each) => each <= importer) ?? 0;
   return version === 0 ? url : `${url}?v=${version}`;

@@ -1,18 +1,13 @@
-/** Finds the module of a third-party plugin: a path next to pipeline.yaml, or a package. */
 import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { registerHooks } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-/** Returns whether the source of a plugin is a path. Otherwise it is a package. */
 export function isPath(source: string): boolean {
   return /^(\.\.?(\/|$)|\/|file:)/.test(source);
 }
 
-/**
- * Finds a module file, or a folder with an index. `source` is relative to the folder of pipeline.yaml. Links are
- * resolved, as Node does when it imports the module.
- */
+/** Finds a module file, or a folder with an index. Links are resolved, as Node does when it imports the module. */
 export function locatePath(source: string, folder: string): string | undefined {
   const path = source.startsWith("file:") ? pathOfUrl(source) : resolve(folder, source);
   if (path === undefined) return undefined;
@@ -39,17 +34,15 @@ export function filesBeside(source: string, folder: string): string[] {
   return namesIn(resolve(folder, parent)).map((name) => `${parent}/${name}`);
 }
 
-/** Empty if the folder does not exist. */
 function namesIn(folder: string): string[] {
   const isFolder = statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true;
   return isFolder ? readdirSync(folder) : [];
 }
 
 /**
- * Returns the URL that `import "source"` resolves to in a file next to pipeline.yaml, else in Sluice itself. Undefined
- * if neither resolves. Node resolves packages only for the calling module (`import.meta.resolve` does not accept
- * another parent). A resolve hook sets the parent for one call, so that `exports`, conditions and nested node_modules
- * work as in Node.
+ * Resolves in a file next to pipeline.yaml, else in Sluice itself. Node resolves packages only for the calling module
+ * (`import.meta.resolve` does not accept another parent). A resolve hook sets the parent for one call, so that
+ * `exports`, conditions and nested node_modules work as in Node.
  */
 export function locatePackage(source: string, folder: string): string | undefined {
   const parentURL = pathToFileURL(join(folder, "pipeline.yaml")).href;
@@ -75,7 +68,6 @@ function resolvePackage(source: string): string | undefined {
   }
 }
 
-/** Returns the names of the packages in the node_modules of a folder. */
 export function installedPackages(folder: string): string[] {
   const modules = join(folder, "node_modules");
   return namesIn(modules).flatMap((name) =>

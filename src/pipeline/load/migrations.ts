@@ -1,4 +1,3 @@
-/** Collects what the core and the modules keep in PostgreSQL. The core comes first. */
 import { stateDatabase, type EmbeddedDatabase } from "../../store/postgres/move-store.ts";
 import type { Migration } from "../../store/postgres/migrations.ts";
 import { replicaMigrations } from "../../store/postgres/replicas.ts";

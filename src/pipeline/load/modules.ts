@@ -1,4 +1,3 @@
-/** Finds the modules that ship with Sluice: the files plugins/<module>/module.ts. */
 import { addErrors } from "../../base/errors.ts";
 import { reserveFields } from "../../message/headers.ts";
 import { upstreams } from "../../http/upstream/service.ts";
@@ -10,7 +9,6 @@ interface ShippedModules {
   readonly services: ReadonlyMap<string, Service<never>>;
   /** The same services. The list is the same one at every call, so that the schema of the file is made once. */
   readonly list: readonly Service<never>[];
-  /** Names of services that every gateway starts. */
   readonly alwaysOn: readonly string[];
   /** Pairs of a service and the service with which it is started. */
   readonly companions: readonly (readonly [string, string])[];

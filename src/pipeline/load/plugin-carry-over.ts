@@ -14,7 +14,6 @@ export interface StartedPlugin {
 interface RunningPlugin extends StartedPlugin {
   readonly title: string;
   readonly code: unknown;
-  /** Number of generations that hold it. */
   holders: number;
 }
 

@@ -1,4 +1,3 @@
-/** The `host` of one plugin instance: what its manifest permits, and what ends when the instance stops. */
 import type { Config } from "../../config/config.ts";
 import {
   deploymentParts,
@@ -112,7 +111,6 @@ function deploymentMembers(plugin: HostUser, host: object, parts: Pick<Host, Dep
   return host;
 }
 
-/** Throws an Error if the manifest does not permit the plugin to connect to the server of the URL. */
 function mustReach({ name, permissions }: HostUser, { protocol, hostname, port, href }: URL): void {
   if (protocol !== "http:" && protocol !== "https:") {
     throw new TypeError(`expected an http or https URL, got "${href}"`);
@@ -125,7 +123,6 @@ function mustReach({ name, permissions }: HostUser, { protocol, hostname, port, 
   );
 }
 
-/** Maps each name to its service, or to undefined if there is none. */
 function found(
   names: readonly string[] = [],
   find: (name: string) => unknown,

@@ -1,4 +1,3 @@
-/** Finds the plugin whose code caused an error, by the files in the error's stack. */
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -6,10 +5,9 @@ import { fileURLToPath } from "node:url";
 const frame = /^\s+at (?:.*\()?(.+?):\d+:\d+\)?$/gm;
 
 /**
- * Returns the name of the plugin whose code is nearest to the top of `stack`. Undefined if the stack names none. The
- * code of a plugin is its module, the files in the same folder or below it if no other plugin has that folder, and the
- * rest of its package. `modules`: maps the file of each plugin's module to the plugin's name. `core`: a file of Sluice,
- * whose package contains many plugins and is not a plugin itself.
+ * Returns the plugin whose code is nearest to the top of `stack`. The code of a plugin is its module, the files in the
+ * same folder or below it if no other plugin has that folder, and the rest of its package. `modules`: plugin names by
+ * file. `core`: a file of Sluice, whose package is not a plugin itself.
  */
 export function pluginOfStack(
   stack: string,
@@ -44,7 +42,6 @@ function isWithin(file: string, folder: string): boolean {
   return !file.slice(folder.length).includes("/node_modules/");
 }
 
-/** Returns the folder of the installed package that a file belongs to. */
 function packageOf(file: string): string | undefined {
   return /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+\//.exec(file)?.[0];
 }

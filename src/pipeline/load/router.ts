@@ -1,8 +1,7 @@
 /**
- * Finds the route of a request: first among the literal paths, with one Map look-up, then among the patterns with
- * `{name}` segments, then among those that end in `*`. The patterns of a group are tried in the order of pipeline.yaml.
- * Paths are matched as they were sent. Nothing is decoded or normalised before, so `..` or `%2e` cannot bypass a
- * policy.
+ * Literal paths come first, with one Map look-up, then the patterns with `{name}` segments, then those that end in `*`,
+ * each group in the order of pipeline.yaml. Paths are matched as they were sent. Nothing is decoded or normalised
+ * before, so `..` or `%2e` cannot bypass a policy.
  */
 import type { CompiledRoute } from "../run/compile.ts";
 
@@ -100,10 +99,7 @@ function findPattern(patterns: readonly Pattern[], method: string, path: string)
   return wrongMethod ?? unknown;
 }
 
-/**
- * Matches `.` and `..`, whether or not they are percent-encoded. An upstream that resolves them could leave the prefix
- * of the route.
- */
+/** `.` and `..`, also percent-encoded. An upstream that resolves them could leave the prefix of the route. */
 function isDotSegment(segment: string): boolean {
   if (segment.length === 0 || segment.length > 6) return false;
   const plain = segment.replaceAll(/%2e/gi, ".");

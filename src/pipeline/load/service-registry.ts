@@ -1,4 +1,3 @@
-/** The services of one generation, and the `host` objects through which plugins reach them. */
 import { randomUUID } from "node:crypto";
 import type { Config } from "../../config/config.ts";
 import type { DocumentedRoute, Host, ServiceHooks, StartedTools } from "../../plugin.ts";
@@ -36,7 +35,6 @@ export class ServiceRegistry {
     });
   }
 
-  /** The services that plugins provide, each after those that it uses. */
   get started(): ReadonlyMap<string, ServiceHooks<unknown>> {
     return this.#started;
   }
@@ -65,7 +63,6 @@ export class ServiceRegistry {
       .join(" ");
   }
 
-  /** Returns the host of one plugin instance. It gives the plugin the services of this generation. */
   hostFor(plugin: HostUser, mode: Host["mode"], counts: PluginCounts): PluginHost {
     return createHost(
       plugin,

@@ -5,7 +5,6 @@ import type { Host, ServiceHooks, ServiceName, ServiceTypes } from "../../plugin
 import { KeptParts } from "./kept-parts.ts";
 import { shippedModules } from "./modules.ts";
 
-/** The members of services that another service calls. */
 type StandIns = { readonly [Name in ServiceName]?: Partial<ServiceTypes[Name]> };
 
 interface RunningService<Provided> {
@@ -14,9 +13,8 @@ interface RunningService<Provided> {
 }
 
 /**
- * Starts a service that ships with Sluice, and waits until it is initialized. `sections`: its sections as in
- * pipeline.yaml. `host`: the members of the host that the service needs. `used`: stand-ins for the services that it
- * uses.
+ * Waits until the service is initialized. `sections`: as in pipeline.yaml. `host`: the members that the service needs.
+ * `used`: stand-ins for the services that it uses.
  */
 export async function startAlone<Name extends ServiceName>(
   name: Name,
@@ -49,7 +47,6 @@ export async function startAlone<Name extends ServiceName>(
   };
 }
 
-/** Returns a host whose missing members throw when they are used. */
 function restricted(name: string, host: Partial<Host>, used: StandIns): Host {
   const use = <Name extends ServiceName>(wanted: Name): ServiceTypes[Name] => {
     const service = used[wanted];

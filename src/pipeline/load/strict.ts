@@ -33,7 +33,6 @@ const replyingHooks: ReadonlySet<string | symbol> = new Set([
   "responseEnd",
 ]);
 
-/** Returns the hooks of a plugin, which see each exchange through the plugin's manifest. */
 export function enforceManifest<Hooks extends StepHooks | SurfaceHooks>(
   plugin: Plugin,
   hooks: Hooks,
@@ -70,7 +69,6 @@ export function enforceManifest<Hooks extends StepHooks | SurfaceHooks>(
 /** Limits one exchange to what one plugin may see of it. */
 class View {
   readonly exchange: Exchange;
-  /** Phase of the hook that runs or has run last. */
   phase = 0;
   readonly #plugin: Plugin;
 
@@ -93,7 +91,6 @@ class View {
     });
   }
 
-  /** Throws for a call that the manifest does not allow. */
   #check(method: string, slot: unknown): void {
     const { needs, wants, provides } = this.#plugin;
     if (method === "get") this.#mustRead(slot, { ...needs, ...provides }, "`needs`");
@@ -127,7 +124,6 @@ class View {
       this.#fail(`read \`${what}\``, '`permissions.body` must be "read" or "write"');
   }
 
-  /** Throws if the plugin is a step whose manifest does not permit it to change bodies. */
   mustChangeBodies(): void {
     const isPermitted = this.#plugin.kind !== "step" || grantsOf(this.#plugin).body === "write";
     if (!isPermitted) this.#fail("changed a body", '`permissions.body` must be "write"');

@@ -2,7 +2,6 @@
 import type { Log } from "../../plugin.ts";
 import type { RouteStepStats } from "./step-stats.ts";
 
-/** Hooks that compute for this many milliseconds are logged. */
 const blockingMs = 1_000;
 
 interface Watched {
@@ -11,10 +10,7 @@ interface Watched {
   readonly compiled: { readonly stepStats: Pick<RouteStepStats, "blocked"> };
 }
 
-/**
- * Logs and counts the plugin at `depth` if its hook has computed for too long. `tookMs`: time until the hook has
- * returned, which can be a promise.
- */
+/** `tookMs`: time until the hook has returned, which can be a promise. */
 export function warnIfBlocking(x: Watched, depth: number, tookMs: number): void {
   if (tookMs < blockingMs) return;
   const plugin = x.compiled.stepStats.blocked(depth);

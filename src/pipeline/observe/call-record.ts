@@ -33,7 +33,6 @@ export class CallRecord implements ReportedCalls {
     return this.#more === undefined ? [this.#first] : [this.#first, ...this.#more];
   }
 
-  /** Takes over the values of another record, without keeping that record. */
   copy(other: CallRecord | undefined): void {
     this.items = other?.items ?? 0;
     this.failed = other?.failed ?? 0;

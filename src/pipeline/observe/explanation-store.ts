@@ -20,7 +20,6 @@ export class ExplanationStore {
     (record.code === undefined ? this.#passed : this.#refused).add(record);
   }
 
-  /** Returns the exchanges with this request id that are still kept, newest first. */
   find(requestId: string): readonly Explanation[] {
     return [this.#passed, this.#refused]
       .flatMap((ring) => ring.find(requestId))
@@ -58,7 +57,6 @@ class KeptExchange extends ExchangeRecord {
     super(0, "", { path: "", surface: "", steps: [] }, undefined);
   }
 
-  /** Takes over the values that an explanation needs. */
   override copy(record: ExchangeRecord): void {
     super.copy(record);
     this.#calls.copy(record.calls);

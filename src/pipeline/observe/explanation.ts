@@ -1,18 +1,14 @@
 /**
- * Explains one exchange step by step: which step let it pass, which one refused it and at which limit, and how long
- * each took. An explanation contains only names, numbers and codes. Of the headers, the query and the body that a
- * client sent it shows the request id and the names of the methods and tools that were called. A name that
- * looks like anything else is shown as `other`.
+ * Explains one exchange step by step. An explanation contains only names, numbers and codes. Of the headers, the query
+ * and the body that a client sent it shows the request id and the names of the methods and tools that were called. A
+ * name that looks like anything else is shown as `other`.
  */
 import { callFailure } from "../../base/errors.ts";
 import { causeOf } from "../../http/upstream/failure-cause.ts";
 import type { LimitReached, Outcome, UpstreamFailure } from "../../plugin.ts";
 import { coreDepth, type ExchangeRecord } from "./record.ts";
 
-/**
- * `replied`: a step answered without a refusal. `failed`: the step threw, or the surface could not get an answer.
- * `failed, skipped`: the step failed, and the exchange continued without it.
- */
+/** `replied`: a step answered without a refusal. `failed`: the step threw, or the surface could not get an answer. */
 type StepResult =
   | "passed"
   | "refused"
@@ -26,7 +22,6 @@ type StepResult =
 interface StepExplanation {
   readonly step: string;
   readonly did: StepResult;
-  /** The reason in words why the surface refused or failed. */
   readonly reason?: string;
   /** Time of its hooks, including the time they waited. Missing if the exchange was not timed, or no hook has run. */
   readonly ms?: number;
@@ -44,12 +39,10 @@ export interface Explanation {
   readonly code?: string;
   /** The reason of the refusal, or the scope of the limit that was reached. */
   readonly reason?: string;
-  /** Missing while the exchange runs. */
   readonly outcome?: Outcome;
   readonly ms: number;
   readonly key_id?: string;
   readonly workspace_id?: string;
-  /** Why a store made the gateway refuse the request with 503. */
   readonly store?: string;
   /** The limit that refused the request, or the last one that refused one of its calls. */
   readonly limit?: {
@@ -60,9 +53,7 @@ export interface Explanation {
     /** May be in the past. Missing if the limit has room again, or if it is not known. */
     readonly clears_at?: string;
   };
-  /** Name of the upstream or network that the request was meant for. */
   readonly upstream?: string;
-  /** Why no backend answered, or not completely. */
   readonly upstream_failure?: {
     readonly cause: string;
     readonly backend?: string;
@@ -73,7 +64,6 @@ export interface Explanation {
     readonly type?: string;
     readonly code?: string;
   };
-  /** Missing if the request carried no calls. */
   readonly calls?: {
     /** Distinct names of methods and tools, at most 8. */
     readonly names: readonly string[];
@@ -120,7 +110,6 @@ function callsOf({ calls }: ExchangeRecord): Pick<Explanation, "calls"> {
   return { calls: { names, items, failed } };
 }
 
-/** Returns the failure in the form in which the log and `sluice explain` show it. */
 export function failureJson(
   failure: UpstreamFailure,
 ): NonNullable<Explanation["upstream_failure"]> {
@@ -195,7 +184,6 @@ function iso(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

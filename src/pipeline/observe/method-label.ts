@@ -2,10 +2,8 @@
 import { withHead } from "../../config/paths.ts";
 import { otherName } from "./call-record.ts";
 
-/** The methods that a route with `*` counts by name. */
 const common = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
-/** `methods`: the methods of the route in pipeline.yaml. */
 export function methodLabel(methods: readonly string[], method: string): string {
   const isNamed = method !== "*" && withHead(methods).includes(method);
   return isNamed || (methods.includes("*") && common.has(method)) ? method : otherName;

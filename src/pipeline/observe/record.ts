@@ -3,7 +3,6 @@ import type { CallReport } from "../../contract/called.ts";
 import type { LimitReached, NotedFacts, Outcome } from "../../plugin.ts";
 import { CallRecord } from "./call-record.ts";
 
-/** Names of the parts of a route. They do not keep a generation alive. */
 export interface RouteNames {
   readonly path: string;
   readonly surface: string;
@@ -34,11 +33,9 @@ export class ExchangeRecord {
   code: string | undefined = undefined;
   /** The reason of the refusal, or the scope of the limit that was reached. Undefined without a code. */
   reason: string | undefined = undefined;
-  /** Undefined while the exchange runs. */
   outcome: Outcome | undefined = undefined;
   /** Duration in milliseconds. 0 while the exchange runs. */
   ms = 0;
-  /** Undefined if no calls were reported. */
   calls: CallRecord | undefined = undefined;
   /** The last limit that refused the request or one of its calls. */
   reached: LimitReached | undefined = undefined;
@@ -72,7 +69,6 @@ export class ExchangeRecord {
     this.times = times;
   }
 
-  /** Returns true if the step at this depth was entered, and its hooks run. */
   takesPart(depth: number, isFailedIncluded: boolean): boolean {
     if (depth >= this.enteredSteps) return false;
     if (!isFailedIncluded && this.hasFailed(depth)) return false;
@@ -84,7 +80,6 @@ export class ExchangeRecord {
     return depth === this.failedDepth || (this.dropped !== undefined && this.dropped.has(depth));
   }
 
-  /** Takes over all values of another record, except its facts and calls. */
   copy(other: ExchangeRecord): void {
     this.arrivedAt = other.arrivedAt;
     this.method = other.method;

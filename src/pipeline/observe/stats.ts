@@ -1,4 +1,3 @@
-/** Counters of every route: requests, latency, refusals by reason, outcomes, calls. */
 import type { CallReport } from "../../contract/called.ts";
 import { otherName } from "./call-record.ts";
 import { methodLabel } from "./method-label.ts";
@@ -146,7 +145,6 @@ export class RouteStats {
   /** Counters of calls by kind, name and code. The maps are nested, because a joined key would cost a string per call. */
   readonly #calls = new Map<string, Map<string, Map<string, Counter>>>();
 
-  /** `methods`: the methods of the route in pipeline.yaml. */
   constructor(core: CoreMetrics, path: string, methods: readonly string[]) {
     this.#core = core;
     this.#path = path;

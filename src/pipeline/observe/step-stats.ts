@@ -9,14 +9,10 @@ import type { StepMetrics } from "./stats.ts";
 /** Bucket i contains durations below 2^i µs that the bucket before it does not contain. */
 const buckets = 33;
 
-/** One in this many exchanges of a route is timed while they follow each other closely. */
 const timedEvery = 8;
-/**
- * An exchange is timed if the last timed one is this many milliseconds older: at most 100 per second, about 1 µs each.
- */
+/** An exchange is timed if the last timed one is this much older: at most 100 per second, about 1 µs each. */
 const apartMs = 10;
 
-/** The time series of a step or surface of one route. */
 class StepStats {
   readonly name: string;
   /** Time of all its hooks, including the time they waited. One entry per timed exchange that reached the step. */
@@ -35,7 +31,6 @@ class StepStats {
   }
 }
 
-/** Statistics of each step, in the order of the list, and of the surface at the end. */
 export class RouteStepStats {
   readonly #metrics: StepMetrics;
   readonly #route: string;
@@ -43,7 +38,6 @@ export class RouteStepStats {
   #untilTimed = 0;
   #lastTimed = -Infinity;
 
-  /** `names`: the names of the steps, in the order of the list, and of the surface at the end. */
   constructor(
     { steps: metrics }: { readonly steps: StepMetrics },
     route: string,
@@ -55,8 +49,7 @@ export class RouteStepStats {
   }
 
   /**
-   * Returns the array in which the milliseconds of an exchange are added up, by depth. Undefined if the exchange is not
-   * timed. `now`: monotonic time of its arrival.
+   * Milliseconds are added up by depth. Undefined if the exchange is not timed. `now`: monotonic time of its arrival.
    */
   begin(now: number, isAskedFor: boolean): Float64Array | undefined {
     const isApart = now - this.#lastTimed >= apartMs;
@@ -78,7 +71,6 @@ export class RouteStepStats {
     }
   }
 
-  /** Counts a refusal of the step at `depth`, or of the surface for any depth below all steps. */
   refused(depth: number, code: string): void {
     const { name, refusals } = this.at(depth);
     let counter = refusals.get(code);
@@ -89,7 +81,6 @@ export class RouteStepStats {
     counter.add(1);
   }
 
-  /** Counts a failure of the step at `depth`, or of the surface for any depth below all steps. */
   failed(depth: number): void {
     const step = this.at(depth).name;
     this.#metrics.errors.with({ route: this.#route, step }).add(1);
@@ -100,14 +91,12 @@ export class RouteStepStats {
     this.#metrics.timeouts.with({ route: this.#route, step, phase }).add(1);
   }
 
-  /** Counts a hook that has blocked all requests. Returns the name of its plugin. */
   blocked(depth: number): string {
     const { name, blocks } = this.at(depth);
     blocks.add(1);
     return name;
   }
 
-  /** Counts an exchange that continues without the step at `depth`, because it has failed. */
   skipped(depth: number): void {
     const step = this.at(depth).name;
     this.#metrics.skips.with({ route: this.#route, step }).add(1);
@@ -153,10 +142,7 @@ export class TimeHistogram {
     this.#count++;
   }
 
-  /**
-   * Returns the milliseconds within which a share `q` (0 to 1) of all durations lie, interpolated in the bucket.
-   * Undefined without durations.
-   */
+  /** Milliseconds within which a share `q` (0 to 1) of all durations lie, interpolated in the bucket. */
   quantile(q: number): number | undefined {
     if (this.#count === 0) return undefined;
     const rank = q * this.#count;

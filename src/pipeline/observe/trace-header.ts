@@ -1,13 +1,11 @@
 /**
- * The explanation that an operator of the platform requests with `X-Sluice-Trace: 1`. It is sent with the response, as
- * JSON in `X-Sluice-Trace` and as times in `Server-Timing` (W3C), which browsers show. It covers the exchange up to the
- * moment when the head is sent. `sluice explain` shows the rest.
+ * An operator of the platform requests the explanation with `X-Sluice-Trace: 1`. It is sent as JSON in `X-Sluice-Trace`
+ * and as times in `Server-Timing` (W3C), which browsers show, and covers the exchange up to its head.
  */
 import type { LiveResponseHead } from "../run/response-head.ts";
 import { explain } from "./explanation.ts";
 import type { ExchangeRecord } from "./record.ts";
 
-/** Returns true if the request asks for an explanation. Whether it gets one depends on the caller. */
 export function asksForTrace(headers: Readonly<Record<string, unknown>>): boolean {
   return headers["x-sluice-trace"] === "1";
 }

@@ -1,4 +1,3 @@
-/** Runs the hook `message` of each step for a message of a WebSocket. */
 import { refuse } from "../../base/errors.ts";
 import { isObject } from "../../base/is-object.ts";
 import type { Awaitable, Reply } from "../../plugin.ts";
@@ -39,7 +38,6 @@ export function admitMessage(x: LiveExchange): Awaitable<Reply | undefined> {
   }
 }
 
-/** Returns the reply of a hook for the surface. */
 function admitted(x: LiveExchange, reply: Reply | undefined): Reply | undefined {
   const { currentStep } = x;
   x.currentStep = undefined;

@@ -11,7 +11,6 @@ import { StepTimeout } from "./step-limit.ts";
 
 type Answer = Reply | undefined | Promise<Reply | undefined>;
 
-/** Returns the answer of the surface, through the steps from index `from` that wrap it. Throws what they throw. */
 export function answerOf(x: LiveExchange, from = 0): Answer {
   const hook = x.compiled.around[from];
   if (hook === undefined) return surfaceAnswer(x);
@@ -66,10 +65,7 @@ function afterReply(
   return step.shadow ? inner.result() : reply;
 }
 
-/**
- * Throws the error, unless the step is in shadow mode or can be skipped. A step cannot be skipped after it has called
- * the surface, because it may have undone what the surface has done.
- */
+/** A step cannot be skipped after it has called the surface, because it may have undone what the surface has done. */
 function afterFailure(
   x: LiveExchange,
   step: PlacedStep,
@@ -140,10 +136,8 @@ function withinOwnTime(
   });
 }
 
-/** The inner steps and the surface, as the step that wraps them sees them. */
 class ObservedSurface implements InnerSurface {
   isCalled = false;
-  /** True while the surface prepares its answer. */
   isRunning = false;
   /** True if the step has used up its time. The client is then answered without the surface. */
   isTooLate = false;

@@ -1,20 +1,15 @@
 /**
- * Hooks of steps with `onError: skip`. What they return and the head that they edit are checked while the hook runs, so
- * that the step can be skipped if it breaks its contract. The hooks of other steps run without these checks: a wrong
- * result is then found when it is sent.
+ * What steps with `onError: skip` return and the head that they edit are checked while the hook runs, so that the step
+ * can be skipped. A wrong result of other steps is found when it is sent.
  */
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { isObject } from "../../base/is-object.ts";
 import type { Exchange, Reply, StepHooks } from "../../plugin.ts";
 import { LiveResponseHead } from "./response-head.ts";
 
-/** A hook as the pipeline calls it: see `PlacedHook.run`. */
 type Run = (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
 
-/**
- * Returns the hook with its checks. The result of `settled` is ignored, and the chunks of all steps are checked
- * elsewhere.
- */
+/** The result of `settled` is ignored, and the chunks of all steps are checked elsewhere. */
 export function checkedHook(name: string, run: Run): Run {
   if (name === "settled" || name === "responseChunk" || name === "responseFlush") return run;
   if (name === "responseHeaders") return editingCopy(run);

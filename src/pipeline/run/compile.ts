@@ -1,6 +1,5 @@
 /**
- * Compiles a route: one array of hooks per phase, in the order in which they run. A phase that no plugin of the route
- * uses is an empty array and costs nothing.
+ * One array of hooks per phase, in the order in which they run. A phase that no plugin of the route uses costs nothing.
  */
 import type { Condition, RouteConfig } from "../../config/config.ts";
 import type {
@@ -19,14 +18,11 @@ import type { WaitLimit } from "../../base/wait-limit.ts";
 
 export interface PlacedStep {
   readonly name: string;
-  /** Position in the list, 0 at the top. */
   readonly depth: number;
   readonly hooks: StepHooks;
   readonly shadow: boolean;
   readonly when: Condition | undefined;
-  /** Time limit of one asynchronous hook. Undefined if the step has none. */
   readonly limit: WaitLimit | undefined;
-  /** True if requests continue without the step when it has failed. */
   readonly isSkippable: boolean;
   readonly shadowRefusals: Counter;
 }
@@ -37,7 +33,6 @@ export type HookName = Exclude<Phase, "answer"> | "message" | "responseFlush";
 export interface PlacedHook {
   readonly step: PlacedStep;
   readonly depth: number;
-  /** True if the step has data of its own for each exchange. */
   readonly hasState: boolean;
   /** All hooks take the exchange, the argument of their phase if it has one, and the state of their step. */
   readonly run: (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
@@ -58,7 +53,6 @@ export interface CompiledRoute {
   readonly stats: RouteStats;
   readonly stepStats: RouteStepStats;
   readonly conditional: readonly PlacedStep[];
-  /** Maximum size of the buffered body. Undefined if the body is not buffered. */
   readonly bodyBytes: number | undefined;
   readonly tooLargeStatus: number;
   readonly mediaTypes: readonly string[] | undefined;

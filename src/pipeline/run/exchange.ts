@@ -1,4 +1,3 @@
-/** One request and its answer: what plugins see of it (`Exchange`), and how it ends. */
 import { Readable } from "node:stream";
 import type {
   AcceptOptions,
@@ -45,7 +44,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   readonly compiled: CompiledRoute;
   readonly runtime: Runtime<LiveExchange>;
   readonly record: ExchangeRecord;
-  /** True if the client asks for an explanation in the response. */
   readonly wantsTrace: boolean;
   /**
    * The step whose hook runs, or returned a reply. Undefined outside of hooks, for example in the surface. A plain
@@ -56,7 +54,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
   states: unknown[] | undefined = undefined;
 
   #nextResponseEnd = 0;
-  /** The body while it arrives, and while it is kept. */
   #arrivingBody: ArrivingBody | undefined = undefined;
   readonly #slots: Partial<Slots> = {};
   readonly #onSettled: (x: LiveExchange) => void;
@@ -150,7 +147,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#json = undefined;
   }
 
-  /** `isBounded`: its JSON is known to be within the bounds. */
   setBody(body: Buffer, isBounded: boolean): void {
     this.body = body;
     this.#arrivingBody?.arrived();
@@ -180,12 +176,10 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#arrivingBody?.received(bytes);
   }
 
-  /** Called when the body is not needed any more. */
   releaseBody(): void {
     this.#arrivingBody?.close();
   }
 
-  /** Index of the first `responseEnd` hook that has not run. */
   get nextResponseEnd(): number {
     return this.#nextResponseEnd;
   }
@@ -195,7 +189,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.#nextResponseEnd = index + 1;
   }
 
-  /** Sends `100 Continue`, once, if the client waits for it. */
   sendContinue(): void {
     const { res } = this.arrival;
     if (this.awaitsContinue && !res.headersSent) {
@@ -292,7 +285,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     return !this.hasEnded && (stops || !this.isSurfaceRunning);
   }
 
-  /** Ties a WebSocket to the exchange: `cutOff` terminates it. */
   attach(connection: { terminate(): void }): void {
     this.#connection = connection;
   }
@@ -303,7 +295,6 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     this.end(outcome ?? (this.record.repliedDepth === undefined ? "complete" : "replied"));
   }
 
-  /** Ends the exchange, once. The `settled` hooks run when the surface has returned, too. */
   end(outcome: Outcome): void {
     if (!this.markEnded()) return;
     this.record.outcome = outcome;

@@ -21,13 +21,11 @@ const responseFlush: HookPhase<Uint8Array[]> = {
   ignoresFailure: () => false,
 };
 
-/** Returns the index of the first `responseChunk` hook of a step above. */
 function firstAbove({ compiled }: LiveExchange, { depth }: PlacedStep): number {
   const at = compiled.responseChunk.findIndex((hook) => hook.depth < depth);
   return at === -1 ? compiled.responseChunk.length : at;
 }
 
-/** Returns the bytes to send after the last chunk. Undefined if there are none. Throws what a hook throws. */
 export function flush(x: LiveExchange): Uint8Array | undefined {
   if (x.compiled.responseFlush.length === 0) return undefined;
   const parts: Uint8Array[] = [];

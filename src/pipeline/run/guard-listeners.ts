@@ -3,7 +3,6 @@
 type Listener = Parameters<AbortSignal["addEventListener"]>[1];
 type AddOptions = Parameters<AbortSignal["addEventListener"]>[2];
 
-/** The exchange of a signal, which calls the listeners and fails if one of them throws. */
 interface ListenerRunner {
   runCallback(callListener: () => unknown): void;
 }
@@ -20,10 +19,7 @@ interface GuardedSignal extends AbortSignal {
   [wrappers]?: WeakMap<object, (event: Event) => void>;
 }
 
-/**
- * Makes `by` call every listener that is added to `signal` from now on. Node would report an exception in a listener as
- * an uncaught exception, which ends the process.
- */
+/** Node would report an exception in a listener as an uncaught exception, which ends the process. */
 export function guardListeners(signal: AbortSignal, by: ListenerRunner): void {
   const guarded: GuardedSignal = signal;
   guarded[runner] = by;

@@ -1,21 +1,16 @@
-/** The phases of an exchange: which hooks run in each of them, with what, and what their results and failures mean. */
 import type { Outcome, Reply, ResponseHead } from "../../plugin.ts";
 import type { HookName, PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { countFailure, isFailureIgnored } from "./step-failures.ts";
 
 /**
- * How the hooks of one phase run. `Arg`: the argument of the phase. All phases have the same members in the same order,
- * which keeps `runHooks` fast.
+ * `Arg`: the argument of the phase. All phases have the same members in the same order, which keeps `runHooks` fast.
  */
 export interface HookPhase<Arg> {
   readonly name: HookName;
   /** True if a reply of a hook counts. In other phases it is ignored. */
   readonly mayReply: boolean;
-  /**
-   * True if the steps are entered in this phase. In other phases only entered steps take part. Hooks of this phase have
-   * no argument of their own.
-   */
+  /** Steps are entered in this phase, whose hooks have no argument. In other phases only entered steps take part. */
   readonly enters: boolean;
   /** True if the step that has failed takes part, too. */
   readonly includesFailed: boolean;
@@ -62,7 +57,6 @@ export const responseHeaders: HookPhase<ResponseHead> = {
   ignoresFailure: isFailureIgnored,
 };
 
-/** A chunk on its way through the hooks, which may replace it. */
 export interface ReplaceableChunk {
   bytes: Uint8Array;
 }

@@ -73,10 +73,7 @@ export function runHooks<Arg>(
   return undefined;
 }
 
-/**
- * Waits for a hook that has returned a promise, within the time limit of its step, and then runs the hooks after it. No
- * hook runs after the exchange has settled.
- */
+/** No hook runs after the exchange has settled. */
 class WaitingHook<Arg> implements Waiting {
   previous: Waiting | undefined = undefined;
   next: Waiting | undefined = undefined;
@@ -108,7 +105,6 @@ class WaitingHook<Arg> implements Waiting {
     this.#since = since;
   }
 
-  /** Returns the first reply of this hook and those after it. Rejects with what one of them throws. */
   wait(running: Promise<unknown>): Promise<Reply | undefined> {
     this.#step.limit?.begin(this);
     running.then(
@@ -128,7 +124,6 @@ class WaitingHook<Arg> implements Waiting {
     this.#failed(new StepTimeout(this.#x, this.#step, this.#phase.name));
   }
 
-  /** Ends the wait. Returns false if the hook is too late. */
   #hasEnded(): boolean {
     if (this.#isLate) return false;
     this.#step.limit?.end(this);

@@ -1,4 +1,3 @@
-/** Parses a buffered body as JSON. */
 import { isUtf8 } from "node:buffer";
 import { jsonExcess } from "../../base/json-bounds.ts";
 import { parseBoundedJson } from "../../base/parse-json.ts";

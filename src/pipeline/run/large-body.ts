@@ -5,7 +5,6 @@
 import type { ClientResponse } from "../../message/client-response.ts";
 import type { LiveExchange } from "./exchange.ts";
 
-/** Bodies up to this size are written at once. */
 export const maxWholeBytes = 256 * 1024;
 /** Less than the high-water mark of a socket, so that a socket which takes a piece at once has room for the next one. */
 const pieceBytes = 60 * 1024;

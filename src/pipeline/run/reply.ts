@@ -1,4 +1,3 @@
-/** Replies of known size, and failures: the way up through the response hooks, and the bytes that are sent. */
 import { isUint8Array } from "node:util/types";
 import { refuse } from "../../base/errors.ts";
 import type { Reply } from "../../plugin.ts";
@@ -20,7 +19,6 @@ export function replyFromSurface(x: LiveExchange, reply: Reply): void {
   send(x, reply, x.record.repliedDepth === undefined ? "surface" : "step");
 }
 
-/** Sends a reply of the step at `x.currentStep`. Never throws. */
 export function replyFromStep(x: LiveExchange, reply: Reply): void {
   x.repliedBy(x.currentStep);
   send(x, reply, "step");
@@ -91,7 +89,6 @@ export function afterHooks(
   );
 }
 
-/** Runs the reply up through the hooks of every step that was entered, then sends it. */
 function send(x: LiveExchange, given: Reply, from: "step" | "surface"): void {
   try {
     const reply = given.refusal === undefined ? given : inShapeOfSurface(x, given);
@@ -168,7 +165,6 @@ function isList(body: Body): body is readonly Uint8Array[] {
   return Array.isArray(body);
 }
 
-/** Writes the head of a reply or a stream. Throws for a head that HTTP does not allow. */
 export function writeHead(x: LiveExchange, head: LiveResponseHead): void {
   closeIfUnread(x, head);
   if (x.wantsTrace) addTrace(x.record, head, x.runtime.clock.monotonic() - x.arrivedMonotonic);
@@ -189,7 +185,6 @@ function bytesIn(part: Uint8Array): number {
   return part.length;
 }
 
-/** Returns the body after the hooks `responseChunk` and `responseFlush`. */
 function filterBody(x: LiveExchange, body: Body, status: number): Body {
   const { responseChunk: chunkHooks, responseFlush } = x.compiled;
   if (chunkHooks.length === 0 && responseFlush.length === 0) return body;

@@ -1,4 +1,3 @@
-/** Reads the body of a request whole for a route that needs it, within the limits of the route. */
 import { excessReasons, refuse, statusReasons, type RefuseOptions } from "../../base/errors.ts";
 import {
   abandonBody,
@@ -21,12 +20,10 @@ import { replyFromCore } from "./reply.ts";
 export class RequestBodyReader implements BodyListener<LiveExchange> {
   readonly #next: (x: LiveExchange) => void;
 
-  /** `next`: continues an exchange whose body has been read. */
   constructor(next: (x: LiveExchange) => void) {
     this.#next = next;
   }
 
-  /** Reads the body of at most `capBytes`, then continues, or refuses the request. */
   begin(x: LiveExchange, capBytes: number): void {
     const { mediaTypes } = x.compiled;
     if (mediaTypes !== undefined && !accepts(mediaTypes, x.request.headers["content-type"])) {
@@ -70,7 +67,6 @@ export class RequestBodyReader implements BodyListener<LiveExchange> {
   }
 }
 
-/** Message and details of the refusal of JSON that exceeds a bound. */
 const excessive: Readonly<Record<JsonExcess, [string, RefuseOptions]>> = {
   parts: [
     `the body has more than ${maxJsonParts} members and elements`,
@@ -82,7 +78,6 @@ const excessive: Readonly<Record<JsonExcess, [string, RefuseOptions]>> = {
   ],
 };
 
-/** Ends an exchange whose client has stopped sending in the middle of its body. */
 export function bodyTimedOut(x: LiveExchange): void {
   if (x.isStreaming || x.compiled.bodyBytes === undefined) return x.cutOff("timedOut");
   // The connection cannot be used any more (RFC 9110 section 15.5.9).

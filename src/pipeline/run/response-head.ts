@@ -50,7 +50,6 @@ export class LiveResponseHead implements ResponseHead {
     }
   }
 
-  /** Returns the index of the first field of that name at or after `from`, or -1. */
   #find(name: string, from: number): number {
     for (let at = from; at < this.fields.length; at += 2) {
       const field = this.fields[at];
@@ -100,7 +99,6 @@ function sentFields(headers: readonly string[], status: number): string[] {
   return fields;
 }
 
-/** Sends 103 Early Hints if the flat fields have a link. */
 export function sendEarlyHints(
   res: Pick<ClientResponse, "writeEarlyHints">,
   headers: readonly string[],
@@ -114,10 +112,7 @@ export function sendEarlyHints(
   }
 }
 
-/**
- * Returns the flat fields of 103 Early Hints (RFC 8297) in the form of `writeEarlyHints`. Undefined if there is no link,
- * which `writeEarlyHints` needs.
- */
+/** Returns hints in the form of `writeEarlyHints`, which needs a link. Undefined without one (RFC 8297). */
 function earlyHints(headers: readonly string[]): Record<string, string | string[]> | undefined {
   const hints: Record<string, string | string[]> = {};
   const links: string[] = [];

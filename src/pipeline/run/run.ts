@@ -1,7 +1,4 @@
-/**
- * Runs an exchange: down the steps of its route to the surface, and back up (`reply.ts`, `sink.ts`). Everything is
- * synchronous until a plugin returns a promise.
- */
+/** Runs an exchange down to the surface, and back up. Everything is synchronous until a plugin returns a promise. */
 import { refuse } from "../../base/errors.ts";
 import { offeredSubprotocols } from "../../message/subprotocols.ts";
 import type { Outcome, Reply } from "../../plugin.ts";
@@ -42,7 +39,6 @@ export function run(x: LiveExchange): void {
   }
 }
 
-/** Runs the hooks of one phase on the way down, then `next` unless a step has replied. */
 function descend(
   x: LiveExchange,
   phase: HookPhase<undefined>,

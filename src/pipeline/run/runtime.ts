@@ -29,14 +29,12 @@ export interface Arrival<X> extends RoutedRequest {
   readonly upgrade?: Upgrade<X> | undefined;
 }
 
-/** A WebSocket that a client asks for (src/http/websocket.ts). */
 export interface Upgrade<X> {
   accept(x: X, options: AcceptOptions): Promise<Connection>;
 }
 
 /**
- * Thrown by `Exchange.accept` if a surface wanted to accept an upgrade that has failed. It is not a bug of the surface, so
- * the core does not log it as one.
+ * A surface wanted to accept an upgrade that has failed. It is not a bug of the surface, so the core does not log it.
  */
 export class UpgradeFailed extends Error {
   /** The core's answer to the client; undefined if the client has left. */
@@ -48,15 +46,12 @@ export class UpgradeFailed extends Error {
   }
 }
 
-/** Objects that all exchanges of a gateway share. */
 export interface Runtime<X> extends AddressResolver {
   readonly clock: Clock;
   readonly log: Log;
   readonly runner: Runner<X>;
-  /** Counts the bytes that clients make the gateway hold. */
   readonly held: HeldBytes;
   readonly bodyWatch: BodyWatch<X>;
-  /** Limits answers that wait for their reader. */
   readonly readerWatch: ReaderWatch<X>;
   /** Limits how long an exchange waits for its surface after the response is over. */
   readonly surfaceWatch: ExchangeWatch<X>;
@@ -65,13 +60,10 @@ export interface Runtime<X> extends AddressResolver {
   readonly stallMs: number;
 }
 
-/** The parts of the pipeline that an exchange calls (src/pipeline/run/run.ts). */
 export interface Runner<X> {
   openSink(x: X, status: number, headers: readonly string[]): Promise<Sink>;
   admitMessage(x: X): Awaitable<Reply | undefined>;
-  /** Answers an exchange whose plugin threw in a callback. */
   failCallback(x: X, error: unknown): void;
-  /** Runs the `settled` hooks and notifies the observers. */
   settle(x: X, outcome: Outcome): void;
 }
 
@@ -81,7 +73,6 @@ export interface ExchangeWatch<X> {
   remove(x: X): void;
 }
 
-/** Watches the bodies that are arriving (src/http/body-watch.ts). */
 export interface BodyWatch<X> {
   /** Watches a body that is kept. Returns a refusal if its caller already has as many unfinished bodies as allowed. */
   admit(x: X): ArrivingBody | Reply;
@@ -89,7 +80,6 @@ export interface BodyWatch<X> {
   admitStreamed(x: X): ArrivingBody;
 }
 
-/** Watches the answers that wait for their reader (src/http/reader-watch.ts). */
 export interface ReaderWatch<X> {
   /** Counts the unsent bytes of an answer, and cuts its client if it reads too slowly. It may cut it at once. */
   wait(x: X): WaitingAnswer;

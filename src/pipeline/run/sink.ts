@@ -14,7 +14,6 @@ import { LiveResponseHead } from "./response-head.ts";
 import type { FailedOutcome } from "./states.ts";
 import { countFailure } from "./step-failures.ts";
 
-/** Sends the head through the hooks and returns the sink of the surface. */
 export async function openSink(
   x: LiveExchange,
   status: number,
@@ -82,7 +81,6 @@ class ResponseSink implements Sink {
     return this.#send(bytes, bytes.length);
   }
 
-  /** Converts text to bytes for hooks, and for a body of known length. */
   #writeText(text: string, encoding: "utf8" | "latin1"): boolean {
     const needsBytes = this.#remaining !== undefined || this.#x.compiled.responseChunk.length > 0;
     if (needsBytes) return this.write(Buffer.from(text, encoding));
@@ -90,7 +88,6 @@ class ResponseSink implements Sink {
     return text === "" || this.#send(text, length);
   }
 
-  /** Returns false if the surface should stop until there is room. */
   #send(chunk: Uint8Array | string, length: number): boolean {
     const x = this.#x;
     const hasRoom = x.arrival.res.writeChunk(chunk, length);

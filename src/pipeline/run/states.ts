@@ -1,5 +1,3 @@
-/** The states of an exchange and the transitions between them. */
-
 /**
  * Every state can also become `ended`, and no transition leads back from there.
  *
@@ -30,7 +28,6 @@ export class ExchangeState {
     this.#isSurfaceRunning = true;
   }
 
-  /** True while the surface runs. `settled` waits for it, even after the client has left. */
   get isSurfaceRunning(): boolean {
     return this.#isSurfaceRunning;
   }
@@ -42,10 +39,7 @@ export class ExchangeState {
     return wasRunning && this.#state === "ended";
   }
 
-  /**
-   * Throws an Error with the message `problem` if an answer has begun. A surface may stream after its client has left.
-   * Then nothing is sent.
-   */
+  /** Throws an Error if an answer has begun. A surface may stream after its client has left; nothing is sent then. */
   protected beginStream(problem: string): void {
     if (this.#state === "surface") this.#state = "stream";
     else if (!this.hasEnded) throw new Error(problem);
@@ -85,7 +79,6 @@ export class ExchangeState {
     return true;
   }
 
-  /** Returns false if the exchange was settled already. */
   protected markSettled(): boolean {
     if (this.hasSettled) return false;
     this.#state = "settled";
@@ -101,7 +94,6 @@ export class ExchangeState {
     return this.#state === "steps" || this.#state === "surface";
   }
 
-  /** True after nothing more can be sent. */
   get hasEnded(): boolean {
     return this.#state === "ended" || this.#state === "settled";
   }

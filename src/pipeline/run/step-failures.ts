@@ -1,12 +1,10 @@
-/** Failures and refusals of steps after which the exchange may continue. */
 import type { Reply } from "../../plugin.ts";
 import type { PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { StepTimeout } from "./step-limit.ts";
 
 /**
- * Counts a failure of a plugin. `step`: undefined for the surface. Returns false for a time-out, which was counted and
- * logged when the limit expired.
+ * `step`: undefined for the surface. Returns false for a time-out, which was counted and logged when the limit expired.
  */
 export function countFailure(
   x: LiveExchange,
@@ -30,10 +28,7 @@ export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply
   return true;
 }
 
-/**
- * Returns true if the exchange continues although the step has failed: because of `onError: skip`, without the step, or
- * because the step is in shadow mode.
- */
+/** The step is in shadow mode, or `onError: skip` drops it. */
 export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
   if (step.isSkippable) {
     dropStep(x, step, error);

@@ -1,4 +1,3 @@
-/** The contents of an archive that is restored: they are checked before anything of it is written to the disk. */
 import { statfs } from "node:fs/promises";
 import { messageOf } from "../../base/message-of.ts";
 import { explain, StoreError } from "../store-error.ts";
@@ -13,7 +12,6 @@ export interface RestoreTarget {
   /** Names of the files with positions (`Module.positions`). Those that exist are kept. */
   readonly positions?: readonly string[];
   readonly now: () => number;
-  /** Returns the free space of the disk of a folder. Default: as the system reports it. */
   readonly freeBytes?: (folder: string) => Promise<number>;
 }
 
@@ -71,7 +69,6 @@ function nameIn(path: string): string {
   return path.replace(/^\.\//, "");
 }
 
-/** Compares the files of the archive with the manifest, and the manifest with what this release backs up. */
 function checkContents(
   archive: string,
   { files, version }: Manifest,
@@ -92,7 +89,6 @@ function checkContents(
   }
 }
 
-/** Converts an error of the archive reader to a StoreError. */
 export function explainReading(error: unknown, archive: string, folder: string): unknown {
   const code = errorCode(error) ?? "";
   if (code === "ENOSPC" || code === "EDQUOT") return explain(error, folder);

@@ -6,12 +6,10 @@ import { pipeline } from "node:stream/promises";
 import { schemaCompiler } from "../../base/schema-compiler.ts";
 
 export const manifestName = "manifest.json";
-/** Format of the archive that this release reads and writes. */
 const format = 1;
 
 export interface BackedUpFile {
   readonly bytes: number;
-  /** In hexadecimal. */
   readonly sha256: string;
   /** Only for databases. */
   readonly schemaVersion?: number;
@@ -19,7 +17,6 @@ export interface BackedUpFile {
 
 export interface Manifest {
   readonly format: typeof format;
-  /** Release of Sluice that wrote the backup. */
   readonly version: string;
   /** The moment that the backup shows, in RFC 3339. */
   readonly takenAt: string;

@@ -1,4 +1,3 @@
-/** Restores a backup into the data folder. The previous files are kept in a folder inside it. */
 import { existsSync, readdirSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,7 +13,6 @@ import { sync } from "./write-backup.ts";
 
 export interface Restored {
   readonly manifest: Manifest;
-  /** Folder with the files that were in the data folder before. Undefined if there were none. */
   readonly replaced: string | undefined;
 }
 
@@ -58,7 +56,6 @@ async function extract(archive: string, folder: string): Promise<void> {
   }
 }
 
-/** Compares the extracted files with the manifest. */
 async function checkFiles(archive: string, folder: string, { files }: Manifest): Promise<void> {
   for (const [name, { sha256, schemaVersion }] of Object.entries(files)) {
     const path = join(folder, name);
@@ -84,10 +81,7 @@ function refuseDamaged(archive: string, name: string, path: string, version: num
   }
 }
 
-/**
- * Moves the files into the data folder. Until this is complete, a marker prevents a gateway from starting on a mixture
- * of old and new files.
- */
+/** Until all files are moved, a marker prevents a gateway from starting on a mixture of old and new files. */
 async function install(
   { dataDir, positions = [], now }: RestoreTarget,
   manifest: Manifest,

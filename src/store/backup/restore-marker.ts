@@ -1,4 +1,3 @@
-/** The file that marks a data folder whose restore has not ended. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { StoreError } from "../store-error.ts";

@@ -1,11 +1,7 @@
-/** Snapshots of several SQLite databases that show the same moment, while other processes write to them. */
 import { DatabaseSync } from "node:sqlite";
 import { explain, isBusy, StoreError } from "../store-error.ts";
 
-/**
- * Maximum time to wait for one write lock, in milliseconds. It is short, because writers of the databases wait while the
- * other locks are held.
- */
+/** Writers of the databases wait while the other locks are held, so the wait for one lock is short. */
 const lockMs = 250;
 const maxAttempts = 40;
 

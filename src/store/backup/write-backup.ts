@@ -1,4 +1,3 @@
-/** Writes a backup: an archive (tar) of the databases, the secret and a manifest. */
 import { existsSync } from "node:fs";
 import { chmod, copyFile, link, mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -26,12 +25,10 @@ export interface BackupSource {
   readonly disposable?: readonly string[];
   /** Names of the files with positions (`Module.positions`). Those that do not exist are left out. */
   readonly positions?: readonly string[];
-  /** Release of Sluice. */
   readonly version: string;
   readonly now: () => number;
 }
 
-/** Name of the file in the data folder with the secret that a gateway made. */
 export const secretName = "secret";
 /** Pages that are copied before other work of the process runs. */
 const pagesPerStep = 1_000;
@@ -80,14 +77,11 @@ export async function streamBackup(
 }
 
 interface BackupOptions {
-  /** Start of the path of the folder. */
   readonly folderName: string;
-  /** Where the backup is written to, for messages. */
   readonly target: string;
   readonly signal: AbortSignal;
 }
 
-/** Copies all files to a new folder, runs `write`, and removes the folder. */
 async function inFolder(
   source: BackupSource,
   { folderName, target, signal }: BackupOptions,
@@ -114,7 +108,6 @@ async function inFolder(
   }
 }
 
-/** Copies everything to `folder`, with the manifest. */
 async function copyFiles(
   { dataDir, disposable = [], positions = [], version, now }: BackupSource,
   databases: readonly string[],
@@ -160,7 +153,6 @@ function isCompressed(file: string): boolean {
   return /\.t?gz$/.test(file);
 }
 
-/** Returns when the file or the folder is on disk. */
 export async function sync(path: string): Promise<void> {
   await using handle = await open(path);
   await handle.sync();

@@ -1,5 +1,3 @@
-/** Numbers that ascend in the order of commits, and the clock that all replicas share. */
-
 /**
  * The time of the database in milliseconds since 1970. Tests replace it.
  *
@@ -18,7 +16,6 @@ BEGIN
 END $$;
 `;
 
-/** Returns the script that numbers the rows of a table. `lock`: a number of its own per table. */
 export function commitOrder(table: string, column: string, lock: number): string {
   return `
 CREATE SEQUENCE sluice.${table}_${column} OWNED BY sluice.${table}.${column};

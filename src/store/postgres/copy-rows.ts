@@ -1,10 +1,8 @@
-/** Copies the rows of an embedded table to a table in PostgreSQL, and compares the two. */
 import type { DatabaseSync } from "node:sqlite";
 import type { RunStatement } from "../../contract/store.ts";
 import { number, type Row } from "../row.ts";
 import { postgresError } from "./failure.ts";
 
-/** A table in PostgreSQL that has the columns of an embedded table, under the same names. */
 export interface CopiedTable {
   /** Name in the schema `sluice`. */
   readonly name: string;
@@ -14,13 +12,11 @@ export interface CopiedTable {
   readonly columns: string;
   /** The column of JSON, which is a text in the embedded table. */
   readonly json?: string;
-  /** Columns that identify a row. */
   readonly key: readonly string[];
   /** Column that a sequence of the name `sluice.<table>_<column>` continues after the copy. */
   readonly numberedBy?: string;
 }
 
-/** Maximum number of rows and of characters per statement. */
 const maxRows = 1_000;
 const maxCharacters = 4_194_304;
 
@@ -85,7 +81,6 @@ export async function compareRows(
   );
 }
 
-/** Rejects with StoreError if the table has rows. */
 export async function refuseRows(run: RunStatement, { name }: CopiedTable): Promise<void> {
   const rows = await run(`SELECT 1 FROM sluice.${name} LIMIT 1`);
   if (rows.length === 0) return;
@@ -100,18 +95,15 @@ function namesOf({ columns }: CopiedTable): readonly string[] {
   return columns.split(", ");
 }
 
-/** Returns the SQL for the text of a JSON string. */
 function textOf(column: string): string {
   return `${column} #>> '{}'`;
 }
 
-/** The rows of a parameter, as a table expression with the types of the table. */
 function given({ name }: CopiedTable): string {
   return `json_populate_recordset(NULL::sluice.${name}, $1) AS given`;
 }
 
 interface Batch {
-  /** JSON array of the rows. */
   readonly json: Buffer;
   readonly rows: number;
 }

@@ -90,7 +90,6 @@ export function explainPostgres(error: unknown, place: string): StoreError {
   );
 }
 
-/** Returns host, port and database of a URL, without its user and password. */
 export function placeOf(url: string): string {
   const { host, pathname } = new URL(url);
   return `${host}${pathname}`;

@@ -1,4 +1,3 @@
-/** Reads the marks of the gateways on a PostgreSQL database: see `Replicas.mark`. */
 import type { RunSql } from "../../contract/sql.ts";
 import { number, text } from "../row.ts";
 

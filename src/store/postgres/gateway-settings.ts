@@ -1,7 +1,6 @@
 /**
- * The settings of each gateway that must be equal on all gateways with the same database, as digests in the table
- * `gateways`. Each gateway applies its own settings, so a difference is reported, but no gateway is refused because of
- * it.
+ * Digests of the settings that must be equal on all gateways with the same database. Each gateway applies its own
+ * settings, so a difference is reported, but no gateway is refused because of it.
  */
 import { isObject } from "../../base/is-object.ts";
 import type { Migration } from "./migrations.ts";
@@ -29,13 +28,11 @@ export interface OtherSettings {
   readonly settings: unknown;
 }
 
-/** The gateways whose settings differ, and the names of the sections and routes. */
 export interface Difference {
   readonly gateways: readonly string[];
   readonly sections: readonly string[];
 }
 
-/** Undefined if the settings are equal. */
 export function differenceFrom(
   own: SettingsDigests,
   others: readonly OtherSettings[],

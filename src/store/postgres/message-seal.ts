@@ -8,7 +8,6 @@ import { Encoder } from "cbor-x/encode";
 import type { Seal } from "../../contract/store.ts";
 
 export interface ReplicaMessage {
-  /** The kind of message. Undefined for an answer. */
   readonly topic: string | undefined;
   readonly from: string;
   readonly value: unknown;

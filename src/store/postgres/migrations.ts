@@ -1,20 +1,17 @@
 /**
- * The scripts that make the tables in the schema `sluice` of a PostgreSQL database, and the secret of the deployment that
- * owns them. The core and every module have their own scripts.
+ * The scripts of the schema `sluice`, of the core and every module, and the secret of the deployment that owns them.
  */
 import { timingSafeEqual } from "node:crypto";
 import type { DatabaseFailure, Postgres, Seal } from "../../contract/store.ts";
 import { blob, text, type Row } from "../row.ts";
 import { postgresError } from "./failure.ts";
 
-/** A script, which runs once per database. */
 export interface Migration {
   /** Unique name, under which the database remembers that the script has run. Never changes. */
   readonly name: string;
   readonly sql: string;
   /**
-   * True if releases without this script cannot use the tables after it. Replicas are upgraded one after the other, so a
-   * release that needs new tables must not exclude the one before it.
+   * Replicas are upgraded one after the other, so a release that needs new tables must not exclude the one before it.
    */
   readonly excludesOlder?: boolean;
 }
@@ -52,9 +49,8 @@ const readMeta = `SELECT secret_check, name, excludes_older::text AS excludes_ol
   FROM sluice.meta LEFT JOIN sluice.migrations ON true`;
 
 /**
- * Runs the scripts that the database does not have yet, in this order and all in one transaction. Returns the number of
- * scripts that the database had before and has after. Rejects with StoreError if the tables are newer or belong to
- * another secret, and with DatabaseFailure.
+ * Runs the missing scripts, in this order and all in one transaction. Returns the number of scripts before and after.
+ * Rejects with StoreError if the tables are newer or belong to another secret, and with DatabaseFailure.
  */
 export function upgradeSchema(
   database: Postgres,
@@ -85,10 +81,7 @@ export function upgradeSchema(
   });
 }
 
-/**
- * Checks that this release can use the tables and that they belong to this deployment. Rejects with StoreError and with
- * DatabaseFailure.
- */
+/** Rejects with StoreError if the tables are newer or of another deployment, and with DatabaseFailure. */
 export async function checkSchema(
   database: Postgres,
   migrations: readonly Migration[],
@@ -141,7 +134,6 @@ function missingIn(meta: Meta | undefined, migrations: readonly Migration[]): Mi
   return migrations.filter(({ name }) => !applied.has(name));
 }
 
-/** Throws StoreError if a newer release or another deployment owns the tables. */
 function checkMeta(meta: Meta, migrations: readonly Migration[], seal: Seal): void {
   const known = new Set(migrations.map(({ name }) => name));
   const excluding = meta.applied.find(
@@ -163,7 +155,6 @@ function checkMeta(meta: Meta, migrations: readonly Migration[], seal: Seal): vo
   );
 }
 
-/** A value from which the secret cannot be computed. */
 function secretCheck(seal: Seal): Buffer {
   return seal.key("secret check of the store");
 }

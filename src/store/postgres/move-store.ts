@@ -1,4 +1,3 @@
-/** Moves the databases of a data folder to PostgreSQL, once. */
 import type { DatabaseSync } from "node:sqlite";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +11,6 @@ import { compareRows, copyRows, refuseRows, type CopiedTable } from "./copy-rows
 import { explainPostgres } from "./failure.ts";
 import { upgradeLock } from "./migrations.ts";
 
-/** A database in the data folder, with the tables in PostgreSQL that replace it. */
 export interface EmbeddedDatabase {
   readonly file: string;
   /** Names of files that `open` takes over. */
@@ -28,11 +26,9 @@ export interface MoveOptions {
   /** Its tables must exist. */
   readonly database: Postgres;
   readonly sources: readonly EmbeddedDatabase[];
-  /** True to only compare the folder with the database. */
   readonly isCheck: boolean;
 }
 
-/** Returns the file with the tables of the data folder. */
 export function stateDatabase(tables: Tables): EmbeddedDatabase {
   return {
     file: stateFile,
@@ -45,9 +41,8 @@ export function stateDatabase(tables: Tables): EmbeddedDatabase {
 export type MovedRows = Readonly<Record<string, number>>;
 
 /**
- * Copies all tables in one transaction, compares every row, and marks the folder. No gateway can start on the folder
- * meanwhile, and commands wait. Rejects with StoreError; then nothing has changed, unless the answer to the commit was
- * lost.
+ * One transaction copies and compares every row. No gateway can start on the folder meanwhile, and commands wait.
+ * Rejects with StoreError; then nothing has changed, unless the answer to the commit was lost.
  */
 export async function moveStore(options: MoveOptions): Promise<MovedRows> {
   const { dataDir, database, isCheck } = options;
@@ -83,7 +78,6 @@ async function copyAll(run: RunStatement, tables: OpenTables): Promise<void> {
   for (const { db, table } of tables) await copyRows(run, db, table);
 }
 
-/** Opens a database whose rows stay the same until the stack is disposed. */
 function openLocked(
   { open, file }: EmbeddedDatabase,
   dataDir: string,

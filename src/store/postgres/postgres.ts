@@ -1,6 +1,5 @@
 /**
- * The connection pool of a PostgreSQL database. It uses no named statements and no state of a session, so that it works
- * through PgBouncer in transaction mode.
+ * The pool uses no named statements and no state of a session, so that it works through PgBouncer in transaction mode.
  */
 import { Pool, types, type CustomTypesConfig, type PoolClient } from "pg";
 import type { Metrics } from "../../contract/metrics.ts";
@@ -23,17 +22,13 @@ export interface PostgresPool extends Postgres {
   close(): Promise<void>;
 }
 
-/** Number of connections for all statements without connections of their own (`separate`). */
 const maxConnections = 4;
-/** Maximum number of statements that wait for a connection. Further ones fail at once. */
 const maxWaiting = 1_000;
-/** Time limit for opening a connection, and for waiting for a free one. */
 const connectMs = 5_000;
 /** For commands, which may wait longer than requests: a smaller limit would fail statements that are only slow. */
 const defaultStatementMs = 10_000;
 const idleMs = 30_000;
 
-/** Opens a pool, which has no connections before the first statement. */
 export function openPostgres(options: PostgresOptions): PostgresPool {
   const { url, replica, metrics, statementMs = defaultStatementMs } = options;
   const up = metrics
@@ -43,7 +38,6 @@ export function openPostgres(options: PostgresOptions): PostgresPool {
   const sockets = new Set<GuardedSocket>();
   const pools: Pool[] = [];
 
-  /** Waits for an answer of the server. Rejects with PostgresFailure. */
   const answered = async <T>(waiting: Promise<T>): Promise<T> => {
     try {
       const result = await waiting;

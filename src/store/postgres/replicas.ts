@@ -1,7 +1,6 @@
 /**
- * `host.store.replicas` in PostgreSQL: the list of the running gateways, and a table with the messages that they have
- * not read yet. Redis would be faster, but it is optional and can lose data. A delay of 250 ms is acceptable, because
- * people wait for the answers.
+ * The list of the running gateways, and a table with the messages that they have not read yet. Redis would be faster,
+ * but it is optional and can lose data. A delay of 250 ms is acceptable, because people wait for the answers.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../contract/clock.ts";
@@ -23,10 +22,7 @@ import {
 import { createMessageSeal, type MessageSeal, type ReplicaMessage } from "./message-seal.ts";
 import type { Migration } from "./migrations.ts";
 
-/**
- * `gateways` has one row per start of a gateway that has not been stopped. `id`: see `Replicas.id`. `marks`: see
- * `Replicas.mark`.
- */
+/** `gateways` has one row per start that has not been stopped. `id`, `marks`: see `Replicas.id` and `Replicas.mark`. */
 const tables = `
 CREATE TABLE sluice.gateways (
   id text PRIMARY KEY, name text NOT NULL, version text NOT NULL, heard_at bigint NOT NULL
@@ -47,7 +43,6 @@ export const replicaMigrations: readonly Migration[] = [
   },
 ];
 
-/** Interval of looks while this gateway waits for answers. */
 const askingLookMs = 50;
 /** A row that has not changed is written again after this time. */
 const heartbeatMs = 1_000;
@@ -55,13 +50,10 @@ const heartbeatMs = 1_000;
 const silentMs = 5_000;
 const answerMs = 1_000;
 const sweepMs = 60_000;
-/** Messages that nobody has read are deleted after this time. */
 const keptMs = 60_000;
 /** Gateways that have ended without a stop are shown for this time. */
 const shownMs = 600_000;
-/** Maximum size of the messages that wait to be sent. Further ones are dropped. */
 const maxQueuedBytes = 16 * 1024 * 1024;
-/** Maximum size of a message. A larger one is dropped. */
 const maxMessageBytes = 2 * 1024 * 1024;
 
 const heartbeat = `beat AS (
@@ -93,7 +85,6 @@ export interface ReplicasOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** The settings of this gateway that must be equal on all. */
   readonly settings: SettingsDigests;
 }
 
@@ -120,7 +111,6 @@ export class PostgresReplicas implements Replicas {
   #isHealthy = true;
   #settings: SettingsDigests;
   #marks: Readonly<Record<string, number>> = {};
-  /** The difference that was logged last, as JSON. */
   #loggedDifference: string | undefined;
   readonly #differing: Gauge;
 
@@ -136,7 +126,6 @@ export class PostgresReplicas implements Replicas {
     this.#seal = createMessageSeal(options.seal);
   }
 
-  /** Adds this gateway to the list. Rejects with StoreError. */
   static async open(options: ReplicasOptions): Promise<PostgresReplicas> {
     const replicas = new PostgresReplicas(options);
     const { clock, session } = options;
@@ -198,12 +187,10 @@ export class PostgresReplicas implements Replicas {
     }));
   }
 
-  /** Sets the settings of a reloaded pipeline.yaml. */
   setSettings(settings: SettingsDigests): void {
     this.#settings = settings;
   }
 
-  /** Removes this gateway from the list. Never rejects. */
   async close(): Promise<void> {
     this.#watch?.[Symbol.dispose]();
     this.#sweeper?.[Symbol.dispose]();
@@ -225,7 +212,6 @@ export class PostgresReplicas implements Replicas {
     void this.#flush();
   }
 
-  /** Sends the queued messages in batches, one at a time. Never rejects. */
   async #flush(): Promise<void> {
     if (this.#isSending) return;
     this.#isSending = true;
@@ -245,7 +231,6 @@ export class PostgresReplicas implements Replicas {
     this.#isSending = false;
   }
 
-  /** Writes the row of this gateway with every look, and finds messages and other settings. */
   #follow(): Disposable {
     const { database, session, version } = this.#options;
     return session.watch({

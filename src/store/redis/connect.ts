@@ -1,4 +1,3 @@
-/** Creates the Redis client for the URL of `store.redis`: one server, a master behind Sentinel, or a Cluster. */
 import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { RedisPlace } from "./redis-url.ts";
 
@@ -9,10 +8,7 @@ const silentMs = 3_000;
 
 export type RedisClient = Redis | Cluster;
 
-/**
- * Creates the client. It connects at once, and again whenever the connection is lost. `commandMs`: time limit of a
- * command. Add an `error` listener.
- */
+/** Connects at once, and again whenever the connection is lost. The caller must add an `error` listener. */
 export function connectRedis(place: RedisPlace, commandMs: number): RedisClient {
   const { kind, hosts, isTls, username, password, db, master } = place;
   const options: RedisOptions = {

@@ -24,7 +24,6 @@ function isScheme(text: string): text is keyof typeof schemes {
   return Object.hasOwn(schemes, text);
 }
 
-/** Returns undefined if the text is not a URL of `store.redis`. */
 export function parseRedisUrl(text: string): RedisPlace | undefined {
   const parts = /^([a-z+]+):\/\/(?:([^@/?#]*)@)?([^@/?#]+)(?:\/([^?#]*))?$/.exec(text);
   const [, scheme = "", user = "", list = "", path = ""] = parts ?? [];
@@ -39,7 +38,6 @@ export function parseRedisUrl(text: string): RedisPlace | undefined {
   return { kind, hosts, isTls: scheme === "rediss", ...credentials, db: Number(db), master };
 }
 
-/** Returns the hosts for messages, without user and password. */
 export function hostsOf({ hosts }: RedisPlace): string {
   return hosts.map(({ host, port }) => `${host}:${port}`).join(", ");
 }

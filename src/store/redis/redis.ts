@@ -1,4 +1,3 @@
-/** The connection to the Redis that replicas share: runs scripts, and notices when Redis does not answer. */
 import { createHash, createHmac } from "node:crypto";
 import type { Clock } from "../../contract/clock.ts";
 import type { Environment } from "../../contract/host.ts";
@@ -42,7 +41,6 @@ export class RedisConnection implements Redis {
   readonly #digests = new Map<string, string>();
   #isUp = false;
   #replicas = 1;
-  /** Why Redis did not answer the last time. */
   #reason = "it has not answered yet";
   /** Runs when it is known for the first time whether Redis answers. */
   #onKnown: (() => void) | undefined;
@@ -82,7 +80,6 @@ export class RedisConnection implements Redis {
     return this.#isUp;
   }
 
-  /** Host and port of the servers, for messages. */
   get place(): string {
     return this.#place;
   }
@@ -164,7 +161,6 @@ export class RedisConnection implements Redis {
     });
   }
 
-  /** Asks Redis whether it answers and whether it can be written to. */
   async #probe(): Promise<void> {
     try {
       await this.#inTime(this.client.set(`${this.#prefix}probe`, 1, "PX", probeMs));

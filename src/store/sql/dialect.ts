@@ -3,7 +3,6 @@ import { commitOrder, commonFunctions } from "../postgres/commit-order.ts";
 
 /** The parts of scripts that differ between the dialects. Queries do not need them. */
 export interface Dialect {
-  /** Creates the functions of the schema, such as `sluice.now_ms()`. */
   readonly functions: string;
   /**
    * A column whose numbers ascend in the order of commits and are never used again. `column`: its definition. `after`:

@@ -1,4 +1,3 @@
-/** Runs the statements and transactions that wait at the same time in one transaction of SQLite, with one commit. */
 import type { Clock } from "../../contract/clock.ts";
 import type { RunSql, SqlRow } from "../../contract/sql.ts";
 import type { Batch, Outcome, Statement } from "./sqlite-thread.ts";
@@ -7,13 +6,11 @@ import { runWork } from "./work.ts";
 
 export type Work = (run: RunSql) => Promise<unknown>;
 
-/** A statement or a transaction that waits for its turn. */
 export interface Unit {
   readonly work: Statement | Work;
   readonly settle: (result: Result) => void;
 }
 
-/** The value of a statement is its rows. */
 export type Result = { readonly value: unknown } | { readonly error: unknown };
 
 /** Time limit of a transaction, because everything else waits for it. */
@@ -123,7 +120,6 @@ class Group {
     this.#unsent.push({ statement, done });
   }
 
-  /** Runs the statements that were added. Rejects with StoreError if the transaction fails or has failed before. */
   async send(commits = false): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const sent = this.#unsent;
@@ -144,7 +140,6 @@ class Group {
     }
   }
 
-  /** Runs the remaining statements and commits. */
   async end(): Promise<void> {
     await this.send(this.#writes);
   }

@@ -10,18 +10,15 @@ import { runWork } from "./work.ts";
 /** Maximum duration of a transaction, because others may wait for its locks. */
 const maxTransactionMs = 10_000;
 const lockWaitMs = 2_000;
-/** Time for which the outcome of a commit is queried. */
 const outcomeMs = 5_000;
 const outcomeEveryMs = 100;
 
 /**
- * These settings apply until the end of the transaction. The server ends a transaction whose gateway has stopped or is
- * disconnected, so that others do not wait for its locks.
+ * The server ends a transaction whose gateway has stopped or is disconnected, so that others do not wait for its locks.
  */
 const prepare = `SELECT pg_current_xact_id()::text AS id, set_config('lock_timeout', '${lockWaitMs}', true),
   set_config('idle_in_transaction_session_timeout', '${maxTransactionMs + 2_000}', true)`;
 
-/** `lane`: the purpose of the round trips, for metrics. */
 export function postgresSql(
   database: Postgres,
   lane: string,
@@ -52,7 +49,6 @@ interface TransactionOptions<T> {
 async function runTransaction<T>(options: TransactionOptions<T>): Promise<T> {
   const { database, lane, clock, explained, work } = options;
   let id = "";
-  /** Set when all work is done, so that only the commit is missing. */
   let done: { readonly result: T } | undefined;
   try {
     return await database.transaction(lane, async (run) => {

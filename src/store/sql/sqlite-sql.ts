@@ -11,19 +11,16 @@ export interface SqliteSql extends Sql {
   close(): Promise<void>;
 }
 
-/** Maximum number of statements and transactions that wait for their turn. Further ones fail at once. */
 const maxWaiting = 10_000;
 
 /** `clock`: gives the time of the store. Rejects with StoreError if the file cannot be used. */
 export async function openSqliteSql(state: StateFile, clock: Clock): Promise<SqliteSql> {
   const thread = await openStateThread(state);
   let waiting: Unit[] = [];
-  /** Resolves when all groups have ended. Undefined while no group runs. */
   let running: Promise<void> | undefined;
   let isClosed = false;
 
   const runGroups = async (): Promise<void> => {
-    // Statements that are requested in the same turn belong to one group.
     await Promise.resolve();
     while (waiting.length > 0) {
       const units = waiting;

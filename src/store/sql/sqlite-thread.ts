@@ -13,7 +13,6 @@ export interface Statement {
 
 /** Statements that run one after the other. The transaction that one batch begins is continued by the next ones. */
 export interface Batch {
-  /** The time of the store: see `RunSql`. */
   readonly now: number;
   /** `read`: every statement is a transaction of its own. */
   readonly mode: "begin" | "continue" | "read";

@@ -10,10 +10,8 @@ import { takenOverVersion, textOf, type Tables, type Takeover } from "./tables.t
 
 export const stateFile = "state.db";
 
-/** The plain data with which a thread opens the file. */
 export interface StateFile {
   readonly file: string;
-  /** The scripts in the dialect of SQLite, in the order in which they run. */
   readonly scripts: readonly { readonly name: string; readonly text: string }[];
   readonly takeovers: readonly Takeover[];
 }

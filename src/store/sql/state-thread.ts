@@ -1,4 +1,3 @@
-/** The gateway's side of the thread of `state.db`. */
 import { Worker } from "node:worker_threads";
 import { threadModule } from "../../base/package-files.ts";
 import { explain, StoreError } from "../store-error.ts";
@@ -8,7 +7,6 @@ import type { StateFile } from "./state-file.ts";
 export interface StateThread {
   /** Runs a batch after those before it. Rejects with StoreError if its transaction has failed. */
   run(batch: Batch): Promise<readonly Outcome[]>;
-  /** Finishes the batches that were sent, and resolves when the file is closed. */
   close(): Promise<void>;
 }
 
@@ -20,7 +18,6 @@ export async function openStateThread(state: StateFile): Promise<StateThread> {
   const waiting: PromiseWithResolvers<readonly Outcome[]>[] = [];
   const worker = new Worker(new URL(threadUrl), { workerData: state });
   const exited = Promise.withResolvers<void>();
-  /** The reason why the thread has ended. Undefined while it runs. */
   let lost: StoreError | undefined;
   let cause: unknown = new Error("its thread has ended");
   worker.on("message", (result: BatchResult) => {

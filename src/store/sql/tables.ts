@@ -1,4 +1,3 @@
-/** Tables of the core or of a module, which are the same in the data folder and in PostgreSQL. */
 import type { CopiedTable } from "../postgres/copy-rows.ts";
 import type { Migration } from "../postgres/migrations.ts";
 import { postgresDialect, type Dialect } from "./dialect.ts";
@@ -9,9 +8,7 @@ export interface Script extends Pick<Migration, "name" | "excludesOlder"> {
   readonly sql: string | ((dialect: Dialect) => string);
 }
 
-/** A database of an earlier release, whose rows move to the tables when the data folder is opened. */
 export interface Takeover {
-  /** Name of the file in the data folder. */
   readonly file: string;
   /** Schema version of the file. Default: 1. */
   readonly version?: number;

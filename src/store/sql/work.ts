@@ -1,4 +1,3 @@
-/** The rule for failed statements that transactions of both stores follow. */
 import type { RunSql } from "../../contract/sql.ts";
 
 /**

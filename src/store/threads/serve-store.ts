@@ -1,4 +1,3 @@
-/** Runs the statements of the other threads on the tables of the main thread. */
 import type { RunSql } from "../../contract/sql.ts";
 import type { Store } from "../../contract/store.ts";
 import type { Threads } from "../../contract/threads.ts";
@@ -12,7 +11,6 @@ import {
   type Statement,
 } from "./store-calls.ts";
 
-/** A transaction whose statements come from another thread. */
 interface Transaction {
   readonly thread: number;
   readonly begun: Promise<RunSql>;

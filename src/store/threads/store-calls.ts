@@ -1,5 +1,3 @@
-/** The calls of threads to the main thread for the store. */
-
 export interface Statement {
   readonly text: string;
   readonly values: readonly unknown[];

@@ -37,7 +37,6 @@ export const chunksRule: Rule = {
   },
 };
 
-/** Returns the whole answer as text. Undefined if the exchange does not settle. */
 async function answerOf(subject: Subject, isPoisoned: boolean): Promise<string | undefined> {
   const plugin = isPoisoned ? overwriting(subject.plugin) : subject.plugin;
   await using gateway = await openFor({ ...subject, plugin });
@@ -48,7 +47,6 @@ async function answerOf(subject: Subject, isPoisoned: boolean): Promise<string |
   return `${inspect({ status, headers, slots, facts }, { depth: 6 })} ${bytes.toString("latin1")}`;
 }
 
-/** Returns the plugin with a `responseChunk` whose chunk is overwritten when the hook returns. */
 function overwriting(plugin: Plugin): Plugin {
   if (plugin.kind !== "step") return plugin;
   return {

@@ -1,4 +1,3 @@
-/** Rules about the manifest: its members, the schema of the options, and the OpenAPI operation. */
 import { createAjv } from "../../base/ajv.ts";
 import { checkJsonSchema, draft2020, draft7 } from "../../base/json-schema.ts";
 import { gatewayErrors } from "../../base/errors.ts";
@@ -11,7 +10,6 @@ import { messageOf } from "../../base/message-of.ts";
 import { pipelineOf } from "../test-plugin.ts";
 import { allKinds, openFor, type Rule, type Subject } from "./subject.ts";
 
-/** Throws an Error if the schema is not valid. */
 function compile(schema: JsonSchema): (value: unknown) => boolean {
   checkJsonSchema(schema, [draft2020, draft7]);
   const validate = createAjv({ strict: false, validateFormats: false }).compile(schema);
@@ -63,13 +61,11 @@ export const optionsRule: Rule = {
   },
 };
 
-/** Returns whether `check` of the plugin, or the gateway, has refused the options before the start. */
 function isRefused(error: unknown): boolean {
   const broken = ["SLUICE_PLUGIN_START", "SLUICE_PLUGIN_OPERATION"];
   return error instanceof StartError && error.faults.every(({ code }) => !broken.includes(code));
 }
 
-/** Adds what is missing in the schema of an object, and in the schemas below it. */
 function describeProblems(schema: JsonSchema, at: string, problems: string[]): void {
   const { properties } = schema;
   if (isObject(properties)) {
@@ -152,7 +148,6 @@ export async function documentedOperations(
   return routes[0]?.operations ?? [];
 }
 
-/** Returns what OpenAPI does not allow in one part of an operation. */
 function operationProblems(part: DocumentedRoute["operations"][number]["parts"][number]): string[] {
   const problems: string[] = [];
   const schemas: [string, JsonSchema | undefined][] = [

@@ -43,14 +43,12 @@ export const freesRule: Rule = {
   },
 };
 
-/** The function before a plugin was imported. */
 const originalFetch = globalThis.fetch;
 
 function processListeners(): number {
   return process.eventNames().reduce((sum, name) => sum + process.listenerCount(name), 0);
 }
 
-/** Starts the plugin, sends a request and stops it. Returns the number of its timers that still run. */
 async function timersLeft(subject: Subject): Promise<number> {
   const running = new Set<object>();
   const plugin = withHost(subject.plugin, (host) =>
@@ -71,7 +69,6 @@ export function withMembers(host: Host, members: Partial<Host>): Host {
   });
 }
 
-/** Returns a clock that keeps its running timers in a set. */
 export function countingClock(clock: Clock, running: Set<object>): Clock {
   return {
     now: () => clock.now(),
@@ -90,7 +87,6 @@ export function countingClock(clock: Clock, running: Set<object>): Clock {
   };
 }
 
-/** Keeps a handle in a set until it is disposed of. */
 export function keptIn(open: Set<object>, handle: Disposable): Disposable {
   const kept = {
     [Symbol.dispose]() {
@@ -159,7 +155,6 @@ export const heapRule: Rule = {
   },
 };
 
-/** Returns the plugin with a `start` that gets another host. */
 export function withHost(plugin: Plugin, change: (host: Host) => Host): Plugin {
   const start = (options: never, host: Host, context: never): unknown =>
     plugin.start(options, change(host), context);

@@ -1,6 +1,5 @@
 /**
- * The rule that every exchange settles, however it ends, and that no hook throws on the way. The same rule for tools is
- * in plugins/tools/settles-rule.ts.
+ * Every exchange settles, however it ends, and no hook throws. plugins/tools/settles-rule.ts has this rule for tools.
  */
 import type { Exchange, Reply } from "../../plugin.ts";
 import { messageOf } from "../../base/message-of.ts";
@@ -21,9 +20,7 @@ import {
 /** One way in which an exchange ends: the behaviour of the surface below the step, and what happens to the exchange. */
 interface Path {
   readonly name: string;
-  /** Answers in place of the surface. */
   readonly surface: (x: Exchange, entered: () => void, released: Promise<void>) => unknown;
-  /** Acts when the surface has been entered. */
   readonly act?: (gateway: SubjectGateway, running: RunningRequest, subject: Subject) => void;
 }
 

@@ -1,7 +1,4 @@
-/**
- * The rule `settles` for services: they report their state, calls of other plugins settle even if the service is
- * stopped meanwhile, and their stop ends.
- */
+/** Services report their state, calls settle even if the service is stopped meanwhile, and its stop ends. */
 import { backendsOf, readiness } from "../../http/readiness.ts";
 import type { ServiceHooks } from "../../plugin.ts";
 import { messageOf } from "../../base/message-of.ts";
@@ -59,7 +56,6 @@ async function use({ plugin, example }: Subject, gateway: SubjectGateway): Promi
   return true;
 }
 
-/** Returns what `ready` and `backends` report in a form that the contract does not allow. */
 function reportProblems(hooks: ServiceHooks<unknown> | undefined, name: string): string[] {
   if (hooks === undefined) return [];
   const services = new Map([[name, hooks]]);

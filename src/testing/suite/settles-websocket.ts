@@ -13,7 +13,6 @@ import {
 
 type Act = (client: WebSocket, gateway: SubjectGateway, subject: Subject) => unknown;
 
-/** Events on a connection, after which its client leaves. */
 const ways: readonly (readonly [string, Act])[] = [
   ["close", (client) => client.close(1000)],
   ["client gone", (client) => client.terminate()],

@@ -1,4 +1,3 @@
-/** Parts that all rules of the contract suite share: the plugin that they check, and a gateway for it. */
 import { isObject } from "../../base/is-object.ts";
 import { manualClock, type ManualClock } from "../clock.ts";
 import {
@@ -20,7 +19,6 @@ export interface Subject {
 /** One rule. `check` returns one sentence for each problem. */
 export interface Rule {
   readonly name: string;
-  /** The kinds of plugins to which the rule applies. */
   readonly kinds: readonly Plugin["kind"][];
   check(subject: Subject): Promise<readonly string[]>;
 }
@@ -59,12 +57,10 @@ export async function openFor(
   }
 }
 
-/** Adds the clock without reading the getters of the gateway. */
 function withClock(gateway: MemoryGateway, clock: ManualClock): SubjectGateway {
   return Object.defineProperties(gateway, { clock: { value: clock } }) as SubjectGateway;
 }
 
-/** Resolves to the value, or to undefined if the promise is still pending after `ms` milliseconds. */
 export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), ms);
@@ -75,7 +71,6 @@ export async function within<T>(promise: Promise<T>, ms: number): Promise<T | un
   }
 }
 
-/** Waits until `isTrue` returns true. Returns false if it is still false after `ms` milliseconds. */
 export async function eventually(isTrue: () => boolean, ms: number): Promise<boolean> {
   const end = performance.now() + ms;
   for (;;) {
@@ -89,7 +84,6 @@ export function notSettled(path: string, ms: number, what = "the exchange"): str
   return `${path}: ${what} did not settle within ${ms} ms`;
 }
 
-/** Returns what the plugin threw, which the gateway has logged. */
 export function thrown(lines: readonly string[], { plugin }: Subject, path: string): string[] {
   return lines.flatMap((line) => {
     const start = line.indexOf(" {");

@@ -21,10 +21,7 @@ const startsRule: Rule = {
   },
 };
 
-/**
- * The rules in their order, followed by those of the modules. A plugin that breaks one of the first two is not checked
- * further.
- */
+/** A plugin that breaks one of the first two is not checked further. The rules of the modules follow. */
 const rules: readonly Rule[] = [
   manifestRule,
   startsRule,
@@ -37,7 +34,6 @@ const rules: readonly Rule[] = [
   heapRule,
 ];
 
-/** The names of the rules without which a plugin is not judged further. */
 export const requiredRules: ReadonlySet<string> = new Set([manifestRule.name, startsRule.name]);
 
 export const ruleNames: readonly string[] = rules.map(({ name }) => name);
@@ -59,7 +55,6 @@ export interface SuiteOptions {
   readonly found?: (finding: Finding) => Awaitable<void>;
 }
 
-/** Returns the findings of the rules that apply to the plugin's kind. */
 export async function judge(plugin: Plugin, options: SuiteOptions = {}): Promise<Finding[]> {
   const { example = {}, patienceMs = 5_000, only = ruleNames } = options;
   const subject: Subject = { plugin, example, patienceMs };

@@ -26,7 +26,6 @@ import {
 } from "./subject.ts";
 
 const count = 2;
-/** Number of requests, or calls of a service, whose results are compared. */
 const uses = 20;
 /** The first round opens what later rounds use again. */
 const rounds = 3;
@@ -78,7 +77,6 @@ async function used(gateway: SubjectGateway, { plugin, example }: Subject): Prom
   return { result: inspect(result, { depth: 6 }), body: "", slots: "" };
 }
 
-/** Returns the first result in which two threads that take turns differ from one thread. */
 async function differences(found: readonly Result[], subject: Subject): Promise<string[]> {
   const alone = async (): Promise<Result[]> => {
     await using gateway = await openFor(subject);
@@ -112,7 +110,6 @@ function shortened(text = ""): string {
   return text.length > 100 ? `${text.slice(0, 100)}…` : text;
 }
 
-/** Starts, uses, reloads and stops the plugin in all threads. */
 async function problemsOf(subject: Subject): Promise<string[]> {
   const timers = new Set<object>();
   const receivers = new Receivers();
@@ -152,12 +149,9 @@ async function problemsOf(subject: Subject): Promise<string[]> {
   return problems;
 }
 
-/** The receivers and answers of the plugin in all threads. */
 class Receivers {
   readonly #open = new Set<object>();
-  /** The open receivers of a topic in a thread. */
   readonly #topics = new Map<string, Set<object>>();
-  /** The topics of messages that no thread has received. */
   readonly missing = new Set<string>();
 
   get size(): number {
@@ -189,16 +183,12 @@ class Receivers {
 }
 
 interface SubjectThreads extends AsyncDisposable {
-  /** The gateway of the main thread, and those that serve. */
   readonly all: readonly SubjectGateway[];
   readonly serving: readonly SubjectGateway[];
-  /** Resolves when all messages that have been sent have arrived. */
   delivered(): Promise<unknown>;
-  /** The errors that the plugin has thrown in any thread. */
   problems(): string[];
 }
 
-/** Starts the plugin in the main thread and in the threads that serve. */
 async function openThreads(subject: Subject): Promise<SubjectThreads> {
   const failures = new Set<string>();
   const failed: LogLine = (fields, text) =>

@@ -1,7 +1,4 @@
-/**
- * Collects the body of an answer, or a line of it. A body of known length that arrives in one piece is not copied; a
- * body in several pieces is assembled.
- */
+/** A body of known length that arrives in one piece is not copied; a body in several pieces is assembled. */
 const empty = Buffer.alloc(0);
 
 export class BodyCollector {

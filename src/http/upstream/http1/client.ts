@@ -1,8 +1,7 @@
 /**
- * The HTTP/1.1 client for nodes, workers and `forward`. It keeps connections alive, sends one request at a time on each,
- * and queues a limited number of exchanges if all connections are busy (fair-share.ts). It exists because a general
- * client (undici) takes about 10 µs more CPU per request and 5 µs more per token, as much as the kernel takes to read a
- * token.
+ * An HTTP/1.1 client that keeps connections alive, sends one request at a time on each, and queues a limited number of
+ * exchanges (fair-share.ts). A general client (undici) takes about 10 µs more CPU per request and 5 µs more per token,
+ * as much as the kernel takes to read a token.
  */
 import type { UpstreamFailure, UpstreamFailureKind } from "../../../contract/upstream-failure.ts";
 import { runGuarded } from "../../../base/guard.ts";
@@ -13,9 +12,7 @@ import type { Http1Options, UpstreamExchange } from "./exchange.ts";
 import { FairShare, type Lane } from "./fair-share.ts";
 import { WaitingExchange } from "./waiting-exchange.ts";
 
-/**
- * Maximum number of exchanges that wait for a connection. More of them would fill the memory if the backend is slow.
- */
+/** More waiting exchanges would fill the memory if the backend is slow. */
 const maxWaiting = 1024;
 
 export class Http1Client implements ConnectionOwner {
@@ -27,7 +24,6 @@ export class Http1Client implements ConnectionOwner {
   readonly #idle: Http1Connection[] = [];
   readonly #share: FairShare;
   #isClosed = false;
-  /** Set by `drain`. Resolves when no connection is left. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(options: Http1Options) {
@@ -39,7 +35,6 @@ export class Http1Client implements ConnectionOwner {
     this.#ticker = startTicker(options.clock, limits, () => this.#sweep());
   }
 
-  /** Number of exchanges that were sent or are waiting. */
   get inFlight(): number {
     return this.#connections.size - this.#idle.length + this.#share.waiting;
   }

@@ -1,4 +1,3 @@
-/** A request to a backend over HTTP/1.1 and the receiver of its answer. The types of `Http1Client` and its callers. */
 import type { Readable } from "node:stream";
 import type { Clock } from "../../../contract/clock.ts";
 import type { UpstreamFailure } from "../../../contract/upstream-failure.ts";
@@ -24,47 +23,36 @@ export interface Http1Carrier {
   abort(): void;
 }
 
-/** A request body that is sent while it arrives. */
 export interface StreamedBody {
   /** The exact size in bytes. Undefined if it is unknown; the body is then sent in chunks. */
   readonly length: number | undefined;
-  /** Maximum size of a body of unknown length. */
   readonly maxBytes: number;
   /** Returns the stream of Buffers. Called once, when the head was written to an open connection. */
   open(): Readable;
   /**
-   * Called when the stream ended too early or was too long. The request cannot be completed, so abort it. `tooLarge`:
-   * the excess was not sent.
+   * The stream ended too early or was too long, so the request must be aborted. `tooLarge`: the excess was not sent.
    */
   onError(reason: "tooLarge" | "incomplete"): void;
 }
 
 /**
- * Exactly one of `onEnd` and `onError` is called, once, and never before `Http1Client.send` has returned, unless the
- * exchange was aborted.
+ * Either `onEnd` or `onError` is called, once, after `Http1Client.send` has returned, unless the exchange was aborted.
  */
 export interface UpstreamExchange {
-  /**
-   * The request line and all fields except those that frame the body, each with its CRLF. Characters are bytes
-   * (latin1).
-   */
+  /** The request line and all fields except those that frame the body, each with its CRLF, in latin1. */
   readonly head: string;
   readonly retryPolicy: RetryPolicy;
   /** The caller for whom the request is sent, for example a tenant. Connections are shared among callers. */
   readonly caller?: string | undefined;
   /** Maximum time until the head of the answer, in milliseconds. It restarts when a part of a streamed body is sent. */
   readonly answerMs: number;
-  /**
-   * Returns the body of the request; `null` for a request without content. Text is sent as UTF-8. Called when the
-   * connection is open, each time the request is written.
-   */
+  /** `null` for a request without content. Text is sent as UTF-8. Called each time the request is written. */
   body(): string | Buffer | StreamedBody | null;
   /**
    * Called when the exchange waits for a connection, and when one has been chosen, which may not be open yet. The last
    * carrier is the valid one.
    */
   onStart(carrier: Http1Carrier): void;
-  /** Called for each interim response (status below 200). */
   onInterim?(head: ResponseHead): void;
   onHead(head: ResponseHead): void;
   /** Called with a piece of the body, which is borrowed. */
@@ -76,11 +64,9 @@ export interface UpstreamExchange {
   onError(failure: UpstreamFailure): void;
 }
 
-/** The backend of a client, and the limits on its use. */
 export interface Http1Options {
   /** Only its scheme, host and port are used. */
   readonly url: URL;
-  /** Maximum number of concurrent connections. */
   readonly connections: number;
   /** Time limit for opening a connection, and for waiting for one. */
   readonly connectMs: number;
@@ -90,7 +76,6 @@ export interface Http1Options {
   readonly idleMs: number;
   /** Time after which an unused connection is closed. */
   readonly unusedMs: number;
-  /** Maximum size of the body of an answer. */
   readonly maxAnswerBytes: number;
   /** Keeps the fields of answers as text, for exchanges that pass them on. Off if missing. */
   readonly keepsFields?: boolean;

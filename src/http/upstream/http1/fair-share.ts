@@ -1,18 +1,15 @@
 /**
- * Shares the connections of a client among its callers, so that one caller whose requests take long cannot hold up the
- * others. A caller may take another connection while it holds fewer than are free, so at most half of those that others
- * leave. Callers that wait get connections in turn.
+ * One caller whose requests take long cannot hold up the others: a caller may take another connection while it holds
+ * fewer than are free, so at most half of those that others leave. Callers that wait get connections in turn.
  */
 import type { Clock } from "../../../contract/clock.ts";
 import { WaitLimit } from "../../../base/wait-limit.ts";
 import type { WaitingExchange } from "./waiting-exchange.ts";
 
-/** The connections of one caller, and its exchanges that wait for one. */
 export interface Lane {
   /** False for exchanges without a caller, which may take every connection. */
   readonly isLimited: boolean;
   busy: number;
-  /** Created when the first exchange has to wait. */
   waiting: WaitLimit<WaitingExchange> | undefined;
   /** True while the lane is in the list of those that wait. */
   isInTurn: boolean;
@@ -56,19 +53,16 @@ export class FairShare {
     return lane;
   }
 
-  /** Returns true if an exchange of the lane may have a connection now. */
   mayTake({ isLimited, busy }: Lane): boolean {
     const free = this.#connections - this.#busy;
     return isLimited && busy > 0 ? busy < free : free > 0;
   }
 
-  /** Called when an exchange of the lane has got a connection. */
   took(lane: Lane): void {
     this.#busy++;
     lane.busy++;
   }
 
-  /** Called when a connection of the lane is free or closed. */
   released(lane: Lane): void {
     this.#busy--;
     lane.busy--;
@@ -99,7 +93,6 @@ export class FairShare {
     return undefined;
   }
 
-  /** Removes and returns all exchanges that wait. */
   close(): WaitingExchange[] {
     const all: WaitingExchange[] = [];
     for (const { waiting } of [...this.#lanes.values(), this.#others]) {

@@ -1,4 +1,3 @@
-/** Splits pieces of any size into lines that end in CRLF, and parses the bytes of lines. */
 import { BodyCollector } from "./body-collector.ts";
 
 /** Fields of a few kilobytes occur: cookies, and policies for the content of pages. */
@@ -29,10 +28,7 @@ export class LineSplitter {
   /** The start of a line whose end has not arrived yet. */
   readonly #carry = new BodyCollector();
 
-  /**
-   * Returns the index after the line that starts at `at`, or that started in an earlier piece. `UNFINISHED` if its end
-   * has not arrived yet. `BAD` if it ends in a bare LF or is too long.
-   */
+  /** Returns the index after the line; `UNFINISHED` without its end; `BAD` for a bare LF or a line that is too long. */
   take(piece: Buffer, at: number, to: number): number {
     // Pieces often end where a line would start. Then nothing is kept.
     if (at === to) return UNFINISHED;
@@ -59,14 +55,12 @@ export class LineSplitter {
   }
 }
 
-/** Returns the index of the colon of a field, or -1 if the line is not a valid field. */
 export function colonOf(line: Buffer, from: number, until: number): number {
   const colon = skipToken(line, from, until);
   const hasName = colon > from && colon < until && line[colon] === COLON;
   return hasName && isFieldValue(line, colon + 1, until) ? colon : -1;
 }
 
-/** Returns the index at which the token that starts at `from` ends. */
 function skipToken(line: Buffer, from: number, until: number): number {
   let at = from;
   while (at < until && TOKEN[line[at] ?? 0] === 1) at++;
@@ -79,7 +73,6 @@ export function skipBlanks(line: Buffer, from: number, until: number): number {
   return at;
 }
 
-/** Returns the end of the value that starts at `from`, without trailing blanks. */
 export function trimmedEnd(line: Buffer, from: number, until: number): number {
   let end = until;
   while (end > from && (line[end - 1] === SPACE || line[end - 1] === HT)) end--;
@@ -95,7 +88,6 @@ export function isFieldValue(line: Buffer, from: number, until: number): boolean
   return true;
 }
 
-/** Returns a non-negative decimal number of up to 15 digits, else -1. */
 export function decimal(line: Buffer, from: number, until: number): number {
   if (from === until || until - from > 15) return -1;
   let value = 0;
@@ -107,16 +99,13 @@ export function decimal(line: Buffer, from: number, until: number): number {
   return value;
 }
 
-/** Returns the value of a hexadecimal digit, else -1. */
 export function hexDigit(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48;
   const letter = byte | 32;
   return letter >= 97 && letter <= 102 ? letter - 87 : -1;
 }
 
-/**
- * Compares `line[from, until)` with `word`, ignoring case. The line must not contain control bytes. `word`: lower case.
- */
+/** Ignores case. The line must not contain control bytes. `word`: lower case. */
 export function isWord(line: Buffer, from: number, until: number, word: string): boolean {
   if (until - from !== word.length) return false;
   for (let i = 0; i < word.length; i++) {

@@ -29,7 +29,6 @@ export function writeWhole(socket: Socket, fields: string, body: string | Buffer
   socket.uncork();
 }
 
-/** The connection that sends a streamed body. */
 export interface UploadOwner {
   /** Called when a part of the body is sent, and when there is room for more. */
   onUploadProgress(): void;
@@ -37,12 +36,8 @@ export interface UploadOwner {
   guard(run: () => void): void;
 }
 
-/**
- * Sends a streamed body with backpressure. The excess of a body that is longer than announced would be read as the next
- * request, so it is never sent.
- */
+/** The excess of a body that is longer than announced would be read as the next request, so it is never sent. */
 export class Upload {
-  /** True after the end of the body has been written. */
   isComplete = false;
   readonly #body: StreamedBody;
   readonly #socket: Socket;
@@ -57,7 +52,6 @@ export class Upload {
     this.#owner = owner;
   }
 
-  /** `fields`: the head except the field that frames the body. */
   start(fields: string): void {
     const { length } = this.#body;
     const source = this.#body.open();

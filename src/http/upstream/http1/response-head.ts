@@ -1,7 +1,4 @@
-/**
- * Parses the head of an HTTP/1.1 response line by line: its status and the framing of its body (RFC 9112 sections 4 to
- * 6).
- */
+/** The head of an HTTP/1.1 response: its status and the framing of its body (RFC 9112 sections 4 to 6). */
 import { rangeIs } from "../../json/scan.ts";
 import { colonOf, decimal, isFieldValue, isWord, skipBlanks, SPACE, trimmedEnd } from "./line.ts";
 
@@ -24,7 +21,6 @@ export class ResponseHead {
   connection: string | undefined;
   /** Names and values alternately, as they arrived. Empty unless fields are kept. */
   fields: string[] = [];
-  /** The fields after the body, in the same form as `fields`. */
   trailers: string[] = [];
   /** True if the request was HEAD, so that the response has no body. `reset` does not change it. */
   answersHead = false;
@@ -91,16 +87,13 @@ export class ResponseHead {
     }
   }
 
-  /** Reads a field after the body. Returns false if it is malformed. */
   trailer(line: Buffer, from: number, until: number): boolean {
     const colon = colonOf(line, from, until);
     if (colon >= 0 && this.#keepsFields) keep(this.trailers, line, from, colon, until);
     return colon >= 0;
   }
 
-  /**
-   * Called after the empty line. Undefined if the length of the body is ambiguous, or the response was not requested.
-   */
+  /** Undefined if the length of the body is ambiguous, or the response was not requested. */
   end(): Framing | undefined {
     const hasLength = this.length !== NO_LENGTH;
     if (this.#chunked && hasLength) return undefined;

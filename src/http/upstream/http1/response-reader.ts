@@ -10,11 +10,8 @@ import { ResponseHead } from "./response-head.ts";
 
 export type ResponseState = "more" | "done" | "garbage" | "tooLarge";
 
-/** Receives the parts of a response in order. */
 export interface ResponseSink {
-  /** Called when the head of an interim response (status below 200) is complete. */
   onInterim?(): void;
-  /** Called when the final head is complete. See `ResponseReader.head`. */
   onHead(): void;
   /** Called for each piece of the body, which is borrowed. */
   onData(bytes: Buffer, start: number, end: number): void;
@@ -46,9 +43,7 @@ export class ResponseReader {
   readonly #maxBytes: number;
   #state = STATUS_LINE;
   #headBytes = 0;
-  /** Number of missing bytes of the body or the chunk. */
   #left = 0;
-  /** Number of bytes of the body so far. */
   #size = 0;
 
   /** `maxBytes`: maximum size of a body. `keepsFields`: keeps the fields of heads and trailers as text. */
@@ -109,7 +104,6 @@ export class ResponseReader {
     return "done";
   }
 
-  /** Passes on the received part of the body or chunk. Returns the index after it. */
   #take(piece: Buffer, at: number, to: number): number {
     const upTo = Math.min(to, at + this.#left);
     this.#left -= upTo - at;
@@ -123,7 +117,6 @@ export class ResponseReader {
     this.#sink.onData(piece, start, end);
   }
 
-  /** Returns false if the line is too long. */
   #countLine(): boolean {
     const bytes = this.#line.until - this.#line.from + 2;
     const ofChunk = this.#state === CHUNK_SIZE || this.#state === CHUNK_END;

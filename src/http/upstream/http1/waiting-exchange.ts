@@ -1,4 +1,3 @@
-/** An exchange that waits until its client has a connection for it. */
 import { runGuarded } from "../../../base/guard.ts";
 import type { WaitLimit, WaitingAs } from "../../../base/wait-limit.ts";
 import type { UpstreamFailure } from "../../../contract/upstream-failure.ts";
@@ -9,7 +8,7 @@ interface WaitedFor {
   failure(kind: "saturated", timeoutMs: number): UpstreamFailure;
 }
 
-/** It is the carrier of the exchange until there is a connection. */
+/** Serves as the carrier of its exchange until there is a connection. */
 export class WaitingExchange implements WaitingAs<WaitingExchange>, Http1Carrier {
   readonly exchange: UpstreamExchange;
   readonly hasSent = false;
