@@ -44,6 +44,18 @@ test("a plugin that leaves a timer or a server breaks the rule frees, and the co
   assert.match(out.join("\n"), /FAIL {2}frees: still active after the stop: .*Timeout/);
 });
 
+test("a plugin that counts in a variable of its module breaks the rule threads", async (t) => {
+  const start =
+    "start: () => ({ requestHeaders: () => ({ status: 200, headers: [], body: String(++count) }) })";
+  const folder = packageWith(t, "step", start, "let count = 0;");
+  const { code, out } = await commandLine(t).run(plugin, "test", folder, "--rule", "threads");
+  assert.equal(code, 1);
+  assert.match(
+    out.join("\n"),
+    /FAIL {2}threads: body 2 is 1 instead of 2 if two threads take turns/,
+  );
+});
+
 test("a plugin that ends the process in a hook breaks the rule that ran", async (t) => {
   const folder = packageWith(t, "step", "start: () => ({ requestHeaders() { process.exit(0); } })");
   const { code, out } = await commandLine(t).run(plugin, "test", folder);

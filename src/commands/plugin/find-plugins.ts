@@ -13,6 +13,8 @@ export interface FoundPlugin {
   /** Path relative to the folder: `./index.ts`. */
   readonly file: string;
   readonly plugin: Plugin;
+  /** Loads the module once more, with variables of its own. */
+  readonly loadAgain: () => Promise<Plugin>;
   /** Default export of `<module>.example.ts`, which contains what the plugin needs around it. */
   readonly example: StepExample;
 }
@@ -61,7 +63,13 @@ export async function findPlugins(folder: string): Promise<FoundPlugin[]> {
     const problems = pluginProblems(plugin);
     if (problems.length > 0 && !(isObject(plugin) && "kind" in plugin)) continue;
     // The contract suite reports the problems of a manifest that has a kind.
-    found.push({ entry, file, plugin: plugin as Plugin, example: await exampleOf(folder, file) });
+    found.push({
+      entry,
+      file,
+      plugin: plugin as Plugin,
+      loadAgain: async () => (await defaultOf(join(folder, file), `?copy=${++copies}`)) as Plugin,
+      example: await exampleOf(folder, file),
+    });
   }
   if (found.length > 0) return found;
   throw new PackageError(
@@ -77,12 +85,15 @@ async function exampleOf(folder: string, file: string): Promise<StepExample> {
   throw new PackageError(`${path}: the default export must be an object`);
 }
 
-async function defaultOf(path: string): Promise<unknown> {
+/** Modules with different queries are different modules to Node, although they have the same file. */
+let copies = 0;
+
+async function defaultOf(path: string, query = ""): Promise<unknown> {
   if (!existsSync(path)) {
     throw new PackageError(`${path} does not exist; build the package first: npm run build`);
   }
   try {
-    const module: unknown = await import(pathToFileURL(path).href);
+    const module: unknown = await import(pathToFileURL(path).href + query);
     return isObject(module) ? module["default"] : undefined;
   } catch (error) {
     const isMissing = error instanceof Error && error.message.startsWith("Cannot find package");

@@ -22,11 +22,12 @@ function send(message: SuiteMessage): Promise<void> {
 }
 
 async function judgeAll(folder: string, only: readonly string[]): Promise<void> {
-  for (const { plugin, file, example } of await findPlugins(folder)) {
+  for (const { plugin, loadAgain, file, example } of await findPlugins(folder)) {
     const { name, kind } = plugin;
     await send({ plugin: { name, kind }, file });
     await judge(plugin, {
       example,
+      loadAgain,
       ...(only.length > 0 && { only }),
       begins: (rule) => send({ rule }),
       found: (finding) => send({ finding }),

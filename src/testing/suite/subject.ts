@@ -11,6 +11,8 @@ import type { Plugin, SlotName } from "../../plugin.ts";
 
 export interface Subject {
   readonly plugin: Plugin;
+  /** Loads the module of the plugin once more, with variables of its own. Undefined if it has no module. */
+  readonly loadAgain?: (() => Promise<Plugin>) | undefined;
   readonly example: StepExample;
   /** Maximum real time, in milliseconds, for events that should happen at once. */
   readonly patienceMs: number;

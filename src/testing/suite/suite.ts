@@ -44,7 +44,7 @@ export interface Finding {
   readonly problems: readonly string[];
 }
 
-export interface SuiteOptions {
+export interface SuiteOptions extends Pick<Subject, "loadAgain"> {
   readonly example?: StepExample;
   /** Default 5,000. */
   readonly patienceMs?: number;
@@ -56,8 +56,8 @@ export interface SuiteOptions {
 }
 
 export async function judge(plugin: Plugin, options: SuiteOptions = {}): Promise<Finding[]> {
-  const { example = {}, patienceMs = 5_000, only = ruleNames } = options;
-  const subject: Subject = { plugin, example, patienceMs };
+  const { example = {}, patienceMs = 5_000, only = ruleNames, loadAgain } = options;
+  const subject: Subject = { plugin, example, patienceMs, loadAgain };
   const findings: Finding[] = [];
   const { suiteRules } = await shippedModules();
   const more = await Promise.all(suiteRules.map((load) => load()));

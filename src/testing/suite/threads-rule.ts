@@ -1,14 +1,14 @@
 /**
  * The rule that a plugin works in a process with several threads (`server.threads`): it starts, answers and stops in each
  * of them, and shares what must be one for the process. The threads of the rule are three pipelines in one thread, which
- * share `host.threads`: the main thread, and two that serve. They also share the module of the plugin, so state in its
- * variables, which each real thread has for itself, is not found.
+ * share `host.threads`: the main thread, and two that serve. Each loads the module of the plugin for itself, as real
+ * threads do, but they share the modules that it imports.
  */
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MessageChannel } from "node:worker_threads";
 import { joinThreads, MainThreads } from "../../gateway/threads/ports.ts";
 import { serveThreadList } from "../../gateway/threads/thread-replicas.ts";
-import type { LogLine, Threads } from "../../plugin.ts";
+import type { LogLine, Plugin, Threads } from "../../plugin.ts";
 import { messageOf } from "../../base/message-of.ts";
 import { manualClock } from "../clock.ts";
 import { keepingLog } from "../keeping-log.ts";
@@ -79,7 +79,7 @@ async function used(gateway: SubjectGateway, { plugin, example }: Subject): Prom
 
 async function differences(found: readonly Result[], subject: Subject): Promise<string[]> {
   const alone = async (): Promise<Result[]> => {
-    await using gateway = await openFor(subject);
+    await using gateway = await openFor({ ...subject, plugin: await ownPlugin(subject) });
     return await results([gateway], subject);
   };
   const expected = await alone();
@@ -110,24 +110,30 @@ function shortened(text = ""): string {
   return text.length > 100 ? `${text.slice(0, 100)}…` : text;
 }
 
+/** Returns the plugin of a thread, whose module has its own variables. */
+async function ownPlugin({ plugin, loadAgain }: Subject): Promise<Plugin> {
+  return (await loadAgain?.()) ?? plugin;
+}
+
 async function problemsOf(subject: Subject): Promise<string[]> {
   const timers = new Set<object>();
   const receivers = new Receivers();
-  const plugin = withHost(subject.plugin, (host) =>
-    withMembers(host, {
-      clock: countingClock(host.clock, timers),
-      threads: host.threads && receivers.counting(host.threads),
-    }),
-  );
+  const load = async (): Promise<Plugin> =>
+    withHost(await ownPlugin(subject), (host) =>
+      withMembers(host, {
+        clock: countingClock(host.clock, timers),
+        threads: host.threads && receivers.counting(host.threads),
+      }),
+    );
   const problems: string[] = [];
   const open: number[] = [];
   {
-    await using threads = await openThreads({ ...subject, plugin });
+    await using threads = await openThreads(subject, load);
     problems.push(...(await differences(await results(threads.serving, subject), subject)));
     for (let round = 0; round < rounds; round++) {
       for (const gateway of threads.serving) await use(gateway, subject);
       await threads.delivered();
-      for (const gateway of threads.all) await gateway.restart(plugin);
+      for (const [gateway, plugin] of threads.all) await gateway.restart(plugin);
       open.push(receivers.size);
     }
     problems.push(...threads.problems());
@@ -183,13 +189,13 @@ class Receivers {
 }
 
 interface SubjectThreads extends AsyncDisposable {
-  readonly all: readonly SubjectGateway[];
+  readonly all: ReadonlyMap<SubjectGateway, Plugin>;
   readonly serving: readonly SubjectGateway[];
   delivered(): Promise<unknown>;
   problems(): string[];
 }
 
-async function openThreads(subject: Subject): Promise<SubjectThreads> {
+async function openThreads(subject: Subject, load: () => Promise<Plugin>): Promise<SubjectThreads> {
   const failures = new Set<string>();
   const failed: LogLine = (fields, text) =>
     void failures.add(`${text}: ${"err" in fields ? messageOf(fields.err) : ""}`);
@@ -197,7 +203,17 @@ async function openThreads(subject: Subject): Promise<SubjectThreads> {
   const main = new MainThreads(count, deps);
   await using stack = new AsyncDisposableStack();
   stack.use(serveThreadList(main));
-  const gateway = stack.use(await openFor(subject, undefined, { threads: main }));
+  const all = new Map<SubjectGateway, Plugin>();
+  const open = async (
+    thread: Parameters<typeof openFor>[2],
+    more?: Parameters<typeof openFor>[1],
+  ): Promise<SubjectGateway> => {
+    const plugin = await load();
+    const opened = stack.use(await openFor({ ...subject, plugin }, more, thread));
+    all.set(opened, plugin);
+    return opened;
+  };
+  const gateway = await open({ threads: main });
   const { config, runsOnce } = gateway.generation;
   // They have one data folder.
   const more = ({ file, ...others }: MemoryPipeline): MemoryPipeline => ({
@@ -212,9 +228,8 @@ async function openThreads(subject: Subject): Promise<SubjectThreads> {
     stack.defer(() => main.disconnect(index));
     const threads = joinThreads({ index, count }, port2, (...given) => main.memory(...given), deps);
     ends.push(threads);
-    serving.push(stack.use(await openFor(subject, more, { threads, without: runsOnce })));
+    serving.push(await open({ threads, without: runsOnce }, more));
   }
-  const all = [gateway, ...serving];
   for (const threads of ends) threads.serve(arrivedCall, () => {});
   const running = stack.move();
   return {
@@ -228,7 +243,7 @@ async function openThreads(subject: Subject): Promise<SubjectThreads> {
         ),
       ),
     problems: () => [
-      ...all.flatMap((each, index) => thrown(each.lines, subject, `thread ${index}`)),
+      ...[...all.keys()].flatMap((each, index) => thrown(each.lines, subject, `thread ${index}`)),
       ...failures,
     ],
     [Symbol.asyncDispose]: () => running.disposeAsync(),
