@@ -351,7 +351,10 @@ test("sluice start keeps the parsed pipeline.yaml by the hash of its text, for t
   mkdirSync(folder);
   const ports = `server: { port: "\${PORT}" }\nadmin: { port: "\${ADMIN_PORT}" }\nstore: { data: "\${WHERE}" }`;
   const servesAt = async (path: string): Promise<void> => {
-    await using server = await serve(folder, ["start"], { WHERE: "not-kept" });
+    await using server = await serve(folder, ["start"], {
+      WHERE: "not-kept",
+      NODE_COMPILE_CACHE: undefined,
+    });
     assert.equal((await fetch(new URL(path, server.listening["url"]))).status, 200, path);
   };
   const write = (path: string): void => {
