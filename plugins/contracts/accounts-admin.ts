@@ -15,7 +15,10 @@ export interface ChangeAuthor {
   readonly maxActiveKeys?: number | undefined;
 }
 
-/** `notFound`: the workspace or key does not exist. `conflict`: its state does not allow the change. */
+/**
+ * `notFound`: the workspace or key does not exist. `conflict`: its state does not allow the change. `message`: for
+ * people.
+ */
 export interface Failed {
   readonly failed: "notFound" | "conflict";
   readonly message: string;
@@ -41,9 +44,11 @@ export interface NewKey {
   readonly expiresAt?: number | undefined;
 }
 
+/** A key with the members that only its administrator needs. */
 export interface KeyRecord extends ApiKey {
   /** Time of the last use, accurate to one minute. Undefined if the key was never used. */
   readonly lastUsedAt: number | undefined;
+  /** Id of the key that replaced this one. */
   readonly rotatedTo: string | undefined;
 }
 
@@ -102,6 +107,7 @@ export interface KeySettings {
 export interface WorkspaceSettings {
   /** Plan to set at once, higher or lower. Clears a pending plan. */
   readonly plan?: PlanName | undefined;
+  /** `null` removes the limit. */
   readonly overageLimitCuMilli?: number | null | undefined;
 }
 

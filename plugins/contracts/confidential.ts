@@ -54,7 +54,7 @@ export interface Receipt {
   readonly evidenceDigest: string;
   readonly pricing: Pricing;
   readonly usedCUMilli: number;
-  /** The part of the cost that was charged for earlier attempts with the same idempotency key. */
+  /** The part of the cost that earlier attempts with the same idempotency key have paid. Missing if there is none. */
   readonly paidBeforeCUMilli?: number;
   readonly verified: boolean;
   readonly unverifiedReason: string | undefined;

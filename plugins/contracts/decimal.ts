@@ -32,7 +32,7 @@ function withoutExponent(text: string): string {
   return places === undefined ? text : `0.${"0".repeat(Number(places) - 1)}${whole}${fraction}`;
 }
 
-/** Returns the product, rounded half up to an integer, once. */
+/** Returns the product of all factors. Only the end result is rounded, half up to an integer. */
 export function productHalfUp(count: bigint, ...factors: readonly Decimal[]): bigint {
   let digits = count;
   let places = 0;

@@ -52,7 +52,7 @@ export interface ServingWorker {
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
 
-/** The context of the model is too short. Token counts of the worker, undefined if it did not state them. */
+/** The context of the model is too short. Both numbers are the worker's token counts, undefined if not stated. */
 export interface ContextExceeded {
   readonly limit: number | undefined;
   readonly requested: number | undefined;
@@ -236,5 +236,6 @@ export interface ModelOverride {
   readonly ownedBy: string | undefined;
   /** Thousandths that replace the coefficient of each worker. */
   readonly priceCoefficient: number | undefined;
+  /** The prices that replace those of the network. */
   readonly prices?: TokenPrices | undefined;
 }

@@ -8,7 +8,7 @@ export interface LedgerMethod {
   readonly cuMilli: number;
 }
 
-/** `bytes`: unchanged and borrowed. `failed`: no node answered, and nothing is charged. */
+/** `bytes`: the node's own bytes, which are borrowed. `failed`: no node answered, and nothing is charged. */
 export type LedgerAnswer =
   | { readonly kind: "result"; readonly bytes: Buffer }
   | { readonly kind: "error"; readonly bytes: Buffer }

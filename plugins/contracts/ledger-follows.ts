@@ -9,7 +9,7 @@ export interface FollowMethod {
   readonly cuMilli: number;
 }
 
-/** The price of `storage` is per item. The other methods of the family are free. */
+/** The methods that are charged, `storage` per item. All other methods of the family are free. */
 export interface FollowMethods {
   readonly follow: SubscriptionMethod;
   readonly header: FollowMethod;
@@ -79,6 +79,7 @@ export type OpenedFollow =
   | { readonly kind: "open"; readonly subscription: ClientFollow }
   /** The node has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
+  /** No node answered. */
   | { readonly kind: "failed" };
 
 export interface LedgerFollows {

@@ -38,6 +38,7 @@ export type OpenedSubscription =
   | { readonly kind: "open"; readonly subscription: ClientSubscription }
   /** The parameters are not valid, or the node has refused. `error`: the JSON-RPC error as JSON text. */
   | { readonly kind: "error"; readonly error: string }
+  /** No node answered. */
   | { readonly kind: "failed" };
 
 /** A subscription that clients do not share. Each takes a place at a node. */

@@ -61,7 +61,7 @@ export interface Ledger extends LedgerCalls {
   readonly submissions: LedgerSubmissions;
 }
 
-/** An exchange is such a caller. */
+/** The caller of a JSON-RPC body, such as an exchange. */
 export interface RpcCaller {
   readonly clientLeft: boolean;
   /** The connections to a node are shared fairly among the groups of callers. */

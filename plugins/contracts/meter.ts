@@ -143,6 +143,7 @@ export interface WorkspaceUsage {
 /** The account of one call in an exchange with several calls. Call exactly one of `settle` and `release`, once. */
 export interface ChargePart {
   readonly reservedMilliCu: number;
+  /** Charges the lines and releases the rest. */
   settle(lines: readonly Omit<ChargeLine, "surface">[]): void;
   /** Call it after `settle`. Resolves when the charge is on disk, or to a Reply (503) if it cannot be written. */
   written(): Promise<Reply | undefined>;
@@ -162,6 +163,7 @@ export interface PartOptions {
   readonly principal?: KeyPrincipal;
 }
 
+/** The account of an exchange. */
 export interface Charge {
   /**
    * Reserves credit, in addition to an earlier reservation. Always use `await`: with PostgreSQL, the result is now and

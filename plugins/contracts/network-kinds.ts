@@ -42,6 +42,7 @@ export interface NetworkConfig {
   readonly prices: TokenPrices;
   /** The rate of the network, else the rate at the top level of the file. */
   readonly rate: RateConfig | undefined;
+  /** Headers sent to its servers, such as `Authorization: Bearer …`. */
   readonly headers: Readonly<Record<string, string>>;
   readonly connectMs: number;
   /** Time limit until a streamed answer begins, and between two chunks of any answer. */
@@ -62,6 +63,7 @@ export interface NetworkStatus {
   readonly workers: readonly ListedWorker[];
 }
 
+/** Driver for one protocol of inference networks. */
 export interface NetworkKind {
   /** URL schemes of the workers that a status document may list, such as `https:`. */
   readonly workerProtocols: readonly string[];
@@ -117,6 +119,7 @@ export interface WorkerRoute {
 
 export interface AttemptedWorker {
   readonly id: string;
+  /** Counts the requests in flight: add 1 at the start of an attempt and -1 at its end. */
   readonly load: { add(requests: number): void };
   succeeded(): void;
   failed(failure: UpstreamFailure): void;
@@ -138,6 +141,7 @@ export interface AttemptedCall {
   readonly network: { readonly config: NetworkConfig; readonly deps: { readonly log: Log } };
   /** The bytes are borrowed. */
   onChoice(bytes: Buffer, start: number, end: number): void;
+  /** Called after all data of one read has been passed on. */
   onRead(): void;
   /** `message`: the answer, if it is in one piece. `native`: as in `AnswerReader`. */
   onEnd(message: WholeMessage | undefined, native?: Buffer): void;
@@ -171,6 +175,7 @@ export interface NetworkWorker extends AttemptedWorker {
 
 export interface NetworkModel extends Offer {
   readonly entry: ModelEntry;
+  /** The workers that may get requests. */
   readonly workers: readonly NetworkWorker[];
   /** Undefined if all have been tried. `session`: as in the request. */
   choose(tried: readonly NetworkWorker[], session?: string): NetworkWorker | undefined;

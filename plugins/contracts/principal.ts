@@ -59,12 +59,13 @@ export interface ApiKey {
   readonly revokedAt: number | undefined;
 }
 
-/** All requests of a key share one object until the key or its workspace changes. */
+/** The caller of a request. All requests of a key share one object until the key or its workspace changes. */
 export type Principal = KeyPrincipal | Anonymous;
 export interface KeyPrincipal {
   readonly kind: "key";
   readonly key: ApiKey;
   readonly workspace: Workspace;
+  /** The plan that is in force now. */
   readonly plan: Plan;
   /** The lower of the limits of the key and the plan. */
   readonly rps: number;
@@ -121,6 +122,7 @@ export interface CallerClaims {
    * id that is equal to `workspaceId` is refused, too, because the limits of the two are counted by their ids.
    */
   readonly id: string;
+  /** Id of the workspace that pays. */
   readonly workspaceId: string;
   /** Plan in place of that of the workspace. */
   readonly plan?: PlanName | undefined;
@@ -168,6 +170,7 @@ export interface Agent {
 }
 
 export interface ChangedBy {
+  /** Id of the key that makes the change. */
   readonly actor: string;
   readonly requestId: string;
 }

@@ -1,4 +1,5 @@
 export interface CompletionFact {
+  /** Listed name of the model. */
   readonly model: string;
   readonly inputTokens: number;
   readonly outputTokens: number;

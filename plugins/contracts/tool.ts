@@ -102,7 +102,7 @@ export type LogLevel =
   | "alert"
   | "emergency";
 
-/** Its methods may be destructured. */
+/** The context of a call, passed to the tool with its input. Its methods may be destructured. */
 export interface ToolContext {
   readonly principal: KeyPrincipal;
   readonly requestId: string;

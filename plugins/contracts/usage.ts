@@ -31,6 +31,7 @@ export interface SpendQuery {
   readonly from: number;
   readonly to: number;
   readonly by: SpendMember;
+  /** Maximum number of groups. */
   readonly limit: number;
   /** True to request steps of an hour. They are used if the range has at most two days. */
   readonly wantsHours?: boolean;
@@ -64,7 +65,7 @@ export interface Spend {
   readonly stepMs: number;
   /** Milli-CU of each step of the range. */
   readonly steps: readonly number[];
-  /** Milli-CU of each of `groups` in each step. */
+  /** Milli-CU of the groups in each step, in the order of `groups`. */
   readonly series: readonly (readonly number[])[];
 }
 

@@ -1,6 +1,7 @@
 /** A map with a maximum size, which drops the least recently used entry. Browsers run this file, too. */
 
 export class BoundedMap<K, V> {
+  /** The least recently used entry is the first one. */
   readonly #entries = new Map<K, V>();
   readonly #maxSize: number;
   readonly #dropped: ((value: V) => void) | undefined;

@@ -235,6 +235,7 @@ const coreFaults = {
   SLUICE_RESTART_NEEDED: "Undo the change, or restart the gateway. It drains before it stops.",
 } as const satisfies Record<string, string>;
 
+/** A module adds its codes by declaration merging, and in `errors` of its module.ts. */
 export interface SluiceErrors extends Record<keyof typeof coreFaults, string> {}
 
 export type SluiceCode = keyof SluiceErrors & string;

@@ -98,6 +98,7 @@ export function createMetrics(): RenderedMetrics {
       if (others !== undefined) {
         const sums = addUpFamilies(dump(), others.families);
         for (const family of [...sums, ...Array.from(computed.values(), (get) => get())]) {
+          // The registry uses only `name` and `get` of a metric.
           all.registerMetric({ name: family.name, get: () => family } as unknown as Metric);
         }
       }
@@ -124,6 +125,7 @@ export function createMetrics(): RenderedMetrics {
         values: values().map((value) => ({ metricName: name, ...value })),
       });
       computed.set(name, get);
+      // The registry uses only `name` and `get` of a metric.
       registry.registerMetric({ name, get } as unknown as Metric);
     },
     contentType: registry.contentType,

@@ -149,7 +149,10 @@ function passToService(
   runGuarded(() => hooks.admin?.(request, response, addressOf(request)), failed);
 }
 
-/** Prevents DNS rebinding, so that no web page reads routes and load through a host name that it controls. */
+/**
+ * Prevents DNS rebinding, so that no web page reads routes and load through a host name that it controls. Returns true
+ * if the request has been refused.
+ */
 function refuseForeignHost(
   request: IncomingMessage,
   response: ServerResponse,
@@ -191,6 +194,7 @@ function hostName(header: string): string | undefined {
   return (match?.[1] ?? match?.[2])?.toLowerCase();
 }
 
+/** The server sends no body if the request is HEAD. */
 function sendText(
   response: ServerResponse,
   status: number,

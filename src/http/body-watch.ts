@@ -149,6 +149,7 @@ export class LiveBodyWatch implements BodyWatch<LiveExchange>, Disposable {
 class WatchedBody implements ArrivingBody, Linked<WatchedBody> {
   readonly isWatched = true;
   readonly exchange: LiveExchange;
+  /** Undefined if the body is streamed, or the watch has ended. */
   part: HeldPart | undefined = undefined;
   isWhole = false;
   previous: WatchedBody | undefined = undefined;

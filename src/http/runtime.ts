@@ -58,7 +58,8 @@ export function openRuntime(options: RuntimeOptions): Runtime<LiveExchange> & Di
 
 /**
  * Ends exchanges whose surface does not return after the client got its answer or left, and those whose surface has
- * returned without ending its stream. Otherwise the generation that they run on could never be stopped.
+ * returned without ending its stream. Otherwise what they hold would remain reserved, and the generation that they run
+ * on could never be stopped.
  */
 function createSurfaceWatch(clock: Clock, log: Log): ExchangeWatch<LiveExchange> & Disposable {
   /** The monotonic time at which each response ended or its surface returned, oldest first. */

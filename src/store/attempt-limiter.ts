@@ -13,6 +13,7 @@ export interface AttemptLimit {
 }
 
 export interface AttemptLimiter extends Partial<Disposable> {
+  /** Length of the window in seconds. */
   readonly duration: number;
   /** Rejects with RateLimiterRes of rate-limiter-flexible if the caller, such as an address, has too many attempts. */
   consume(caller: string): Promise<{ readonly isFirstInDuration: boolean }>;

@@ -13,6 +13,7 @@ export const maxEntries = 10_000;
 const maxKeyBytes = 512;
 const maxValueBytes = 65_536;
 
+/** For a dry run, which must not change the store. */
 export const noEntries: PluginEntries = {
   get: () => Promise.resolve(undefined),
   set: () => Promise.resolve(true),

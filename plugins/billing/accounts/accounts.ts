@@ -83,6 +83,7 @@ export class AccountsService implements Callers {
   #lookups = 0;
   #isClosed = false;
 
+  /** Rejects with a StoreError if the store cannot be used. */
   static async open(options: AccountsOptions): Promise<AccountsService> {
     return new AccountsService(options, await options.store.overrides());
   }

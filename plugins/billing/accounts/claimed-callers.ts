@@ -26,6 +26,7 @@ export interface ClaimedCallersDeps {
 }
 
 interface KnownWorkspace {
+  /** Undefined if the store does not have the workspace. */
   readonly workspace: Workspace | undefined;
   /** Monotonic time at which the read started. */
   readonly readAt: number;

@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { RunSql, Sql } from "sluice-gateway/plugin";
 
 export interface JoinedSql extends Sql {
+  /** Calls `listener` after every commit, before the result of the transaction is returned. It must not fail. */
   onCommit(listener: () => Promise<void>): void;
 }
 

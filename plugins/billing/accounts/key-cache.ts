@@ -1,4 +1,4 @@
-/** The keys that a running gateway has seen, by the SHA-256 of their text: no secret is stored or compared. */
+/** The keys that a running gateway has seen, by the SHA-256 of their text. No secret is stored or compared bytewise. */
 import { isDeepStrictEqual } from "node:util";
 import type { Anonymous } from "sluice-gateway/services";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";

@@ -67,6 +67,7 @@ export async function openAccountStore(options: AccountStoreOptions): Promise<Sq
   };
 }
 
+/** Looks up keys by the hash of their text. Most look-ups of keys that do not exist need no statement. */
 class WantedKeys {
   readonly #lookups: KeyLookups;
   #known: KnownHashes | undefined;

@@ -29,7 +29,7 @@ export class FailedKeys {
     this.#windowStart = clock.monotonic();
   }
 
-  /** Returns 0 if the address is not blocked. */
+  /** Returns how long unknown keys from this address are refused without further checks. 0 if it is not blocked. */
   blockedMs(address: string): number {
     if (this.#blockedUntil.size === 0) return 0;
     const key = addressKey(address, this.#ipv6Prefix);

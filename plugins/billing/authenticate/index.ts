@@ -153,7 +153,7 @@ const revealingCodes: ReadonlySet<string | undefined> = new Set([
   "GATEWAY_INVALID_IDEMPOTENCY_KEY",
 ]);
 
-/** A well-formed key that is unknown, revoked or of another environment. An expired key is not a guess. */
+/** True for a well-formed key that is unknown, revoked or of another environment. An expired key is not a guess. */
 function isUnknownKey(principal: Principal): boolean {
   return principal.kind === "anonymous" && principal.reason === "unauthorized";
 }

@@ -32,7 +32,10 @@ const status: Subcommand = {
     }),
 };
 
-/** Prints the gateways that it ends and returns their number. Undefined if the database could not be used. */
+/**
+ * Ends the gateways with this name, or all of them, prints them and returns their number. Undefined if the database
+ * could not be used.
+ */
 async function end(context: CommandContext, name?: string): Promise<number | undefined> {
   let count = 0;
   const code = await withDatabase(context, async (opened) => {
@@ -117,7 +120,10 @@ async function readReplicas(database: Postgres): Promise<Flat[]> {
   }));
 }
 
-/** Returns the freed credit. A replica that still runs registers again. Rejects with DatabaseFailure. */
+/**
+ * Ends the replicas with this name, or all of them, and returns the freed credit. A replica that still runs registers
+ * again. Rejects with DatabaseFailure.
+ */
 async function endReplicas(database: Postgres, name?: string): Promise<Flat[]> {
   // The second statement sees all leases of the replicas, because they can get no further ones after the first.
   const rows = await database.transaction("status", async (run) => {

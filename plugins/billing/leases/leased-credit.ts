@@ -194,6 +194,7 @@ export class LeasedCredit {
     reservation.onChange?.();
   }
 
+  /** Called when other replicas need the credit of these scopes. */
   sawEpochs(epochs: Iterable<{ readonly scope: string; readonly epoch: number }>): void {
     for (const { scope: id, epoch } of epochs) {
       const scope = this.#scopes.get(id);

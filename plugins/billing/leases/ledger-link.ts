@@ -72,6 +72,7 @@ export class LedgerLink implements CreditLink {
     ];
   }
 
+  /** Registers, and starts to exchange messages. Rejects with the failure of the ledger. */
   async start(): Promise<void> {
     // The first turn registers, and the second one is the first feed.
     for (let turn = 0; turn < 2; turn++) {

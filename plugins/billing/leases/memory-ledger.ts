@@ -186,6 +186,7 @@ export class MemoryLedger implements CreditLedger {
     for (const { leases } of this.scopes.values()) leases.delete(replica);
   }
 
+  /** Deletes rows that are like new ones. Each call looks at the next rows, and starts over at the end. */
   sweep(): void {
     const now = this.#now();
     for (let n = 0; n < rowsPerSweep; n++) {

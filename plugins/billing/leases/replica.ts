@@ -110,6 +110,7 @@ export class LedgerReplica {
     this.#credit.release(reservation);
   }
 
+  /** Asks for epochs with the next messages, because another replica waits for the answer. */
   feedSoon(now: number): void {
     this.#inFlight.wait("feed", now);
   }

@@ -58,8 +58,8 @@ const entryPoint =
 
 /**
  * Adds the charges of a batch to the table, to the sums of the hours, to the windows of their keys, to the months of
- * their workspaces and to what the leases have spent. They count in the windows from now on, by the clock of the
- * database, because until now they counted as granted.
+ * their workspaces and to what the leases have spent. Creates the partition of a month (UTC) if it is missing. The
+ * charges count in the windows from now on, by the clock of the database, because until now they counted as granted.
  *
  * The rows of a batch are the charges with the columns of the table, `taken` and `key_taken`: the parts that the leases
  * of the workspace and of the key cover. Both are null for a charge that a gateway has made without a database; it

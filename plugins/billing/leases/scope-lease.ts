@@ -118,6 +118,7 @@ export class ScopeLease<Waiting extends { readonly costMilliCu: number }> {
     else if (this.#stated !== undefined) this.#stated.isOutdated = true;
   }
 
+  /** Called when the ledger may have lost the granted slack, which is then stated again. */
   stateAgain(): void {
     this.#stated = undefined;
   }

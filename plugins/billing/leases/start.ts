@@ -71,6 +71,7 @@ async function checked<T>(database: Postgres, work: () => Promise<T>): Promise<T
   }
 }
 
+/** Registers this gateway, and opens its meter. Rejects with StoreError. */
 export async function openLeasedMeter(
   database: Postgres,
   mode: ReplicaMode,

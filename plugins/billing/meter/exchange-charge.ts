@@ -30,6 +30,7 @@ type Line = Omit<ChargeLine, "surface">;
 export interface ExchangeChargeDeps {
   readonly reserver: Reserver;
   readonly commits: CommitReplies;
+  /** Returns the result of a reservation as surfaces get it. */
   readonly taken: <T>(result: Awaitable<T>) => Awaitable<T>;
 }
 

@@ -191,6 +191,7 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
     return Math.max(0, openMilliCu);
   }
 
+  /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void> {
     return this.#deps.link.flush();
   }
@@ -222,6 +223,7 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
   }
 }
 
+/** Throws StoreError. */
 function canCorrect(dataDir: string, now: number): boolean {
   using db = openJournalReader(dataDir);
   return findFutureCommits(db, now) !== undefined;

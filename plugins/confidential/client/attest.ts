@@ -135,6 +135,7 @@ async function checkEvidence(
 }
 
 interface ResolvedEvidence {
+  /** Parsed JSON, not verified yet. */
   readonly evidence: unknown;
   readonly digest: string;
 }

@@ -78,6 +78,7 @@ export interface Settings {
   /** Base URL for HTTP requests, without a trailing slash. */
   readonly base: string;
   readonly streamUrl: string;
+  /** Key under which keysets and evidence are stored in the memory. */
   readonly endpoint: string;
   readonly network: string;
   readonly model: string;

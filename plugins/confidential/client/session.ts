@@ -1,4 +1,3 @@
-/** A verified, encrypted session. It runs requests one after the other until it is closed, fails or expires. */
 import type { Role } from "../protocol/hello.ts";
 import { toBase64Url, utf8 } from "../protocol/encoding.ts";
 import { maxRequestBytes, maxRequests, maxSessionMs } from "../protocol/limits.ts";
@@ -13,6 +12,7 @@ import { closeCodeOf, ConfidentialError } from "./failure.ts";
 import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 
+/** A verified, encrypted session. It runs requests one after the other until it is closed, fails or expires. */
 export interface Session {
   /** Session id as used in receipts: base64url of 16 bytes. */
   readonly id: string;

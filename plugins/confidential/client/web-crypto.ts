@@ -32,6 +32,7 @@ async function createEphemeral(): Promise<Ephemeral> {
         );
         return new Uint8Array(bits);
       } catch {
+        // The bytes are a point of low order, or not a key.
         return undefined;
       }
     },

@@ -54,6 +54,7 @@ export async function acceptHello(
     : fault("ATTESTATION_UNAVAILABLE", "the session id cannot be stored at the moment");
 }
 
+/** Undefined if the store cannot be used. */
 async function claim(
   id: string,
   { sessionIds, log }: Pick<AcceptHelloDeps, "sessionIds" | "log">,
@@ -66,7 +67,7 @@ async function claim(
   }
 }
 
-/** `core`, `sig` and evidence as received, and the gateway's price offer. */
+/** The frame contains `core`, `sig` and the evidence as received, and the gateway's price offer. */
 function attestationText(
   { core, sig, evidence, evidenceDigest }: AttestationFrame,
   { attested, price }: UpstreamSession,

@@ -35,6 +35,7 @@ export class EvidenceCache {
   }
 }
 
+/** Texts up to a total length. The map lists the least recently used one first, which is dropped first. */
 class Texts {
   readonly #maxChars: number;
   readonly #texts = new Map<string, string>();

@@ -34,7 +34,9 @@ export interface OpenEnclaveDeps {
   readonly evidenceCache: EvidenceCache;
 }
 
+/** The enclave refused, with its own code, or its attestation was refused. */
 export interface OpenFailure extends Fault {
+  /** The checks of evidence that was refused. */
   readonly evidence?: VerificationReport;
   /**
    * The enclave named evidence by a digest that is not in the cache. The client may have received it through another
@@ -43,7 +45,7 @@ export interface OpenFailure extends Fault {
   readonly isUnseen?: true;
 }
 
-/** Closes the link if no session could be opened. */
+/** `helloBytes`: forwarded unchanged. Closes the link if no session could be opened. */
 export async function openEnclave(
   link: EnclaveLink,
   helloBytes: Uint8Array,

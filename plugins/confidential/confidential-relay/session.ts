@@ -301,6 +301,7 @@ export class StreamSession implements LinkListener {
     this.#stopEnclave();
   }
 
+  /** Cancels the running answer, so that the enclave reports the tokens that it has produced so far. */
   #stopEnclave(): void {
     this.#timers[Symbol.dispose]();
     const link = this.#context?.upstream.link;

@@ -4,6 +4,7 @@ import type { OpenEnclave } from "./open-enclave.ts";
 export interface AttestedUpstream extends OpenEnclave {
   /** Undefined for the gateway's own enclave: its calls to the model are recorded as ordinary chat completions. */
   readonly records?: CallRecords | undefined;
+  /** For log lines. Undefined for the gateway's own enclave. */
   readonly workerId: string | undefined;
   /** The price that is offered and reserved. A report with a lower coefficient is charged at the lower one. */
   readonly price: Price;

@@ -48,6 +48,7 @@ export function createCustomer(deps: CustomerDeps): StreamCustomer {
       const opening = charge.open(costMilliCu, { streamed: true, detached: true, principal });
       return andThen(opening, (part) => {
         if (!("kind" in part)) return streamCharge(part, calls);
+        // Without a ticket, the model of the session is not known here.
         const isListed = model !== undefined;
         calls.called({
           kind: "model",

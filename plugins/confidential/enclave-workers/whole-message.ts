@@ -50,6 +50,7 @@ export class MessageBuilder {
   readonly #logprobs: unknown[] = [];
   #chars = 0;
 
+  /** Returns false if the answer is too large. */
   add(delta: Json): boolean {
     const { content, reasoning, called } = textOfDelta(delta);
     this.#content += content;

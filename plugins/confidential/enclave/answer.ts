@@ -17,6 +17,7 @@ export interface AnswerOutcome {
   /** The model's own finish reason, if it has one. */
   readonly finishReason: string;
   readonly finish: Finish;
+  /** Undefined if nothing was produced. */
   readonly result: InferenceResult | undefined;
   readonly error: Refusal | undefined;
 }

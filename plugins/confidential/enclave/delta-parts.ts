@@ -81,8 +81,8 @@ export class PendingDelta {
   #logprobs: JsonObject[] = [];
 
   /**
-   * Whether the pending parts must be sent before these are added. In one delta, reasoning comes before content,
-   * content comes before calls, and a call begins once.
+   * Returns true if the pending parts must be sent before these are added. In one delta, reasoning comes before
+   * content, content comes before calls, and a call begins once.
    */
   mustPrecede({ reasoning, content, calls }: DeltaParts): boolean {
     const hasCalls = this.#calls.size > 0;

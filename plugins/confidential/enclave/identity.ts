@@ -37,7 +37,9 @@ export interface EnclaveKeyset {
   readonly digest: string;
   /** Seconds since 1970. */
   readonly notAfter: number;
+  /** Signs handshakes. */
   readonly hs: Signer;
+  /** Signs usage reports. */
   readonly ur: Signer;
   /** Evidence for all clients, which does not bind a nonce. */
   readonly evidence: AttestationEvidence;

@@ -43,7 +43,9 @@ export interface EnclaveSession {
   onDrain(): void;
   /** Call when the peer has disconnected. */
   abort(): void;
+  /** Closes the session after the running request has been answered. */
   stop(): void;
+  /** The model that is answering. Undefined if no request is running. */
   readonly answering: string | undefined;
 }
 

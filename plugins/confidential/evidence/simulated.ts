@@ -23,6 +23,7 @@ export interface SimulatedPlatform {
 export interface SimulatedState extends Partial<SimulatedCollateralState> {
   readonly isDebug?: boolean;
   readonly isUnmarked?: boolean;
+  /** Version of the quote. Default: 4. */
   readonly version?: 4 | 5;
 }
 

@@ -12,8 +12,8 @@ export function utf8(text: string): Bytes {
 }
 
 /**
- * Returns the canonical bytes (RFC 8785) of a value that JSON.parse could return. Undefined if it has no canonical
- * form.
+ * Returns the canonical bytes (RFC 8785) of a value that JSON.parse could return, so that the signed bytes can be
+ * recreated. Undefined if the value has no canonical form.
  */
 export function canonicalBytes(value: unknown): Bytes | undefined {
   const text = canonicalJson(value);

@@ -9,6 +9,7 @@ export interface Suite {
   sha256(bytes: Bytes): Awaitable<Bytes>;
   /** RFC 5869 with SHA-256. Returns one output of at most 32 bytes for each name. */
   hkdf(salt: Bytes, ikm: Bytes, outputs: readonly KeyOutput[]): Awaitable<readonly Bytes[]>;
+  /** Creates an X25519 key for one session. */
   createEphemeral(): Awaitable<Ephemeral>;
   /** Verifies an Ed25519 signature. Returns false if the key or the signature is malformed. */
   verify(publicKey: Bytes, message: Bytes, signature: Bytes): Awaitable<boolean>;
@@ -29,6 +30,7 @@ export interface Ephemeral {
   agree(peer: Bytes): Awaitable<Bytes | undefined>;
 }
 
+/** An Ed25519 key for signing. */
 export interface Signer {
   /** 32 bytes. */
   readonly publicKey: Bytes;

@@ -39,6 +39,7 @@ export interface DoneFrame {
   /** Undefined if the gateway has no report. */
   readonly report: Bytes | undefined;
   readonly sig: Bytes | undefined;
+  /** Parsed JSON that has not been checked. */
   readonly pricing: unknown;
 }
 

@@ -57,6 +57,7 @@ export function reportMessage(reportBytes: Uint8Array): Bytes {
   return joinBytes(label("cstream/1 usage"), reportBytes);
 }
 
+/** Undefined for a duplicate name, a different `typ`, or a member that is missing or invalid. */
 export function readReport(bytes: Uint8Array): UsageReport | undefined {
   const object = readJsonObject(bytes, maxReportBytes);
   if (object?.["typ"] !== type) return undefined;

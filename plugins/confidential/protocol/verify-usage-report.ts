@@ -96,6 +96,7 @@ const reasons = {
 type CheckName = keyof typeof reasons;
 const names = Object.keys(reasons) as readonly CheckName[];
 
+/** `signed`: undefined if no report was received. */
 export async function verifyUsageReport(
   suite: Suite,
   signed: SignedReport | undefined,

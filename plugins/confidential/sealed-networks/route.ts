@@ -72,6 +72,7 @@ const openNodeWebSocket: OpenWebSocket = ({ url, protocols, headers = {} }, refu
   return socket as unknown as WebSocket;
 };
 
+/** Time before evidence expires at which it is checked again. */
 const renewMs = 300_000;
 /** Time for which an unused session is kept: less than the 120 s after which the other end closes it. */
 const maxIdleMs = 100_000;
@@ -84,6 +85,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
   readonly settled = Promise.resolve();
   readonly model: string;
   readonly deps: SealedDeps;
+  /** Undefined before the first verification. */
   verification: Verification | undefined;
   readonly #config: NetworkConfig;
   readonly #sealed: SealedConfig;
@@ -124,6 +126,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     if (isDue || verification?.failedCheck !== undefined) void this.check();
   }
 
+  /** Verifies the enclave with a new session. Never rejects. */
   check(): Promise<unknown> {
     this.#checking ??= this.#open(this.#config.maxOutputTokens)
       .then((reserved) => {
@@ -137,6 +140,7 @@ export class SealedRoute implements WorkerRoute, SealedSessions {
     return this.#checking;
   }
 
+  /** Returns an idle session, or a new one. Rejects with a ConfidentialError if a check fails. */
   async reserve(maxTokens: number | undefined): Promise<ReservedSession> {
     const wanted = Math.max(maxTokens ?? 0, this.#config.maxOutputTokens);
     this.#closeUnusable();

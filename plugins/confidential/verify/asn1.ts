@@ -32,6 +32,7 @@ export function readAsn1<T>(der: Uint8Array, type: new () => T): T | undefined {
   }
 }
 
+/** Returns the DER of a value that `readAsn1` has returned, or of one of its members. */
 export function writeAsn1(value: unknown): Bytes {
   return new Uint8Array(AsnConvert.serialize(value));
 }

@@ -14,6 +14,7 @@ import { fromBase64, toHex } from "./binary-text.ts";
 import type { Bytes } from "./binary-text.ts";
 import { readSigned } from "./signed.ts";
 
+/** Bytes with a signature that has not been verified yet. */
 export interface Signed {
   readonly message: Bytes;
   /** Hex of the AlgorithmIdentifier. */
@@ -119,8 +120,8 @@ function commonName(name: Name): string {
 const pemBlock = /-----BEGIN CERTIFICATE-----\n([A-Za-z0-9+/=\n]+)\n-----END CERTIFICATE-----\n?/y;
 
 /**
- * Undefined if the text contains anything but such blocks and an optional NUL at the end. Two different readers can
- * therefore not see different chains.
+ * Returns the certificates in order. Undefined if the text contains anything but their PEM blocks and an optional
+ * NUL at the end. Two different readers can therefore not see different chains.
  */
 export function readPem(text: string): readonly Certificate[] | undefined {
   const end = text.endsWith("\0") ? text.length - 1 : text.length;

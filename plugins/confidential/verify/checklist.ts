@@ -5,6 +5,7 @@ export interface Checklist<Name extends string> {
   /** Returns true if the check passed. `fault`: the reason for a failure. A check that has failed stays failed. */
   record(name: Name, fault: string | undefined): boolean;
   skip(name: Name, why: string): void;
+  /** Returns true if every check passed or was skipped by the policy. */
   hasPassed(): boolean;
   list(): readonly Check[];
 }

@@ -13,6 +13,7 @@ import { isSignedBy } from "./signature.ts";
 
 export interface RevocationList {
   readonly signed: Signed;
+  /** Hex of the name's DER. */
   readonly issuer: string;
   /** Milliseconds since 1970. */
   readonly thisUpdate: number;

@@ -24,6 +24,7 @@ export interface ParsedEvidence {
   readonly teeType: TeeType;
   readonly quote: Bytes;
   readonly aux: Bytes | undefined;
+  /** Parsed JSON that has not been validated. */
   readonly collateral: unknown;
 }
 

@@ -33,5 +33,6 @@ function isListed(
 export interface Inspection<Name extends string> {
   readonly checks: Checklist<Name>;
   readonly findings: Findings;
+  /** Undefined if the quote cannot be read. */
   readonly reportData: Bytes | undefined;
 }

@@ -99,6 +99,7 @@ export function readVcek(certificate: Certificate): VcekFacts | undefined {
   return { product, tcb: { fmc, bootloader, tee, snp, microcode }, hardwareId };
 }
 
+/** Reads the product from an IA5String such as `Milan-B0` or `Turin`. */
 function readProduct(value: Bytes | undefined): SnpProduct | undefined {
   const [name] = (value && readAsn1(value, ChipFact)?.name)?.split("-") ?? [];
   return snpProducts.find((product) => product === name);

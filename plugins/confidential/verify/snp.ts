@@ -94,6 +94,7 @@ export async function inspectSnp(
   return { checks, findings: { ...seen, tcb, validUntil }, reportData };
 }
 
+/** Returns the time at which the revocation list expires, in milliseconds since 1970. Undefined if there is no list. */
 async function checkChain(
   checks: Checks,
   { chain, crl }: SnpCertificates,

@@ -39,6 +39,7 @@ const collateralFields = [
 /** Maximum length in characters. Intel's collateral has less than 20 kB, including all revoked certificates. */
 const maxCollateralText = 1_048_576;
 
+/** The signatures have not been verified. */
 export interface ParsedCollateral {
   readonly text: TdxCollateral;
   readonly tcbInfo: TcbInfo;
@@ -60,6 +61,7 @@ export interface IssueDates {
 }
 
 export interface TcbInfo extends IssueDates {
+  /** Lower-case hex. */
   readonly fmspc: string;
   readonly pceId: string;
   readonly modules: readonly TdxModuleIdentity[];

@@ -1,3 +1,4 @@
+/** Serves one session over one WebSocket (confidential-stream.md, 5: "Gateway to worker"). */
 import type { Socket } from "node:net";
 import { Liveness } from "sluice-gateway/internal/http";
 import type { WebSocket } from "ws";
@@ -15,6 +16,7 @@ export interface SessionSocket {
   readonly answering: string | undefined;
   /** Terminates the connection if the last two pings have not been answered. */
   ping(): void;
+  /** Ends the session when no request is running. */
   stop(): void;
   terminate(): void;
 }

@@ -105,6 +105,7 @@ function isWildcard(host: string): boolean {
 }
 
 interface ModelServerOptions {
+  /** Base URL, with or without a trailing `/v1`. */
   readonly url: string;
   readonly apiKey: string | undefined;
   readonly network: string;
@@ -116,6 +117,7 @@ interface ModelServerOptions {
 interface ModelServer {
   /** Undefined while the server does not list the model. */
   find(modelId: string): Offer | undefined;
+  /** Returns the ids of all models that the server lists, including those that may not be used. */
   listed(): readonly string[];
   close(): Promise<void>;
 }

@@ -54,6 +54,7 @@ export class RpcSocket {
     return (this.#socket ??= this.#open());
   }
 
+  /** Rejects with an RpcError. */
   async call(method: string, params: readonly unknown[]): Promise<RawAnswer> {
     const socket = await this.open();
     const id = ++this.#lastId;

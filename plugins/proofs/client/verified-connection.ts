@@ -31,6 +31,7 @@ export class VerifiedConnection {
   /** Notifications keep their order although verifying them takes time. */
   #verifying: Promise<void> = Promise.resolve();
 
+  /** Throws an Error if the authorities of the checkpoint have no weight. */
   constructor(url: string, { checkpoint }: ProviderOptions, listener: ConnectionListener) {
     this.#listener = listener;
     const notify = (notification: Notification): void => listener.onNotification(notification);
@@ -51,6 +52,7 @@ export class VerifiedConnection {
     this.#watches = new StorageWatches(this.#reads, notify);
   }
 
+  /** Rejects with an RpcError. */
   async open(): Promise<void> {
     await this.#socket.open();
   }

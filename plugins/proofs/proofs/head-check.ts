@@ -113,7 +113,7 @@ async function errorOf(task: () => Promise<void>): Promise<NodeError | undefined
   }
 }
 
-/** Other errors are not the fault of a node. */
+/** Rethrows an error that is not the fault of a node. */
 function nodeError(error: unknown): NodeError {
   if (error instanceof NodeError) return error;
   throw error;

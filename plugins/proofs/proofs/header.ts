@@ -37,6 +37,7 @@ export interface Authority {
   readonly weight: bigint;
 }
 
+/** Throws a ScaleError. */
 export function readHeader(reader: ScaleReader): Header {
   const start = reader.at;
   const parentHash = hexOf(reader.take(32));

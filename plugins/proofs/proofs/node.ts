@@ -45,6 +45,7 @@ export async function hashAt(node: HeadNode, number: number): Promise<string | u
   return hash === null ? undefined : checkedHash(hash);
 }
 
+/** Throws a NodeError. */
 export async function finalizedHead(node: HeadNode): Promise<Header> {
   return await headerOf(node, checkedHash(await node.call("chain_getFinalizedHead", [])));
 }
@@ -75,6 +76,7 @@ export interface FinalityProof {
   readonly headers: readonly Header[];
 }
 
+/** Throws a ScaleError. */
 export function readFinalityProof(reader: ScaleReader): FinalityProof {
   const hash = hexOf(reader.take(32));
   const justification = readJustification(new ScaleReader(reader.prefixed()));

@@ -72,6 +72,7 @@ export function notProved(reason: string): string {
 }
 
 export class ProvedCall implements ProvedRpc {
+  /** Valid after `run`. */
   outcome: CallProof = { state: "none", reason: "the call was not sent" };
   readonly #deps: ProverDeps;
   readonly #wanted: Wanted;

@@ -1,5 +1,6 @@
 /**
- * Most heads of a connection differ only in the length of the body, so one that equals the last is not parsed again.
+ * Most heads of a connection differ only in the length of the body, so one that equals the last byte by byte, except
+ * for that length, is not parsed again.
  */
 import type { Socket } from "node:net";
 import { readHead, type RequestHead } from "./request-head.ts";
@@ -19,6 +20,7 @@ export class HeadReader {
   /** The last head before and after the value of Content-Length. Without that field, the whole head and nothing. */
   #before = nothing;
   #after = nothing;
+  /** Index of the length in `rawHeaders`, or -1. */
   #lengthAt = -1;
 
   constructor(socket: Socket) {

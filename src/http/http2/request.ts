@@ -57,6 +57,7 @@ function fieldsOf(raw: readonly string[]): string[] {
   return fields;
 }
 
+/** The body is destroyed without an end if the client resets the stream. */
 export class Http2Body extends Readable implements RequestBody {
   /** An unread body ends with its stream, and the connection remains. */
   readonly complete = true;

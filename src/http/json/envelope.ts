@@ -79,6 +79,7 @@ export class EnvelopeReader {
     return JSON.parse(`"${inner}"`) as string;
   }
 
+  /** The range of the name includes its quotes. */
   #member(name: number, nameEnd: number, value: number, valueEnd: number): void {
     const bit = this.#bitOf(name, nameEnd);
     if (bit === 0) return;

@@ -49,6 +49,7 @@ export function readRequest(body: Buffer, maxItems: number): RpcBody {
   return opening === openBrace ? { kind: "single", item: reader.item() } : invalidBody;
 }
 
+/** A batch that is too long is still read to its end, because it may be malformed. */
 class BatchReader {
   readonly #reader: EnvelopeReader;
   readonly #maxItems: number;

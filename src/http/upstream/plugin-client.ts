@@ -16,6 +16,7 @@ import type { Http1Carrier, RetryPolicy, UpstreamExchange } from "./http1/exchan
 import type { ResponseHead } from "./http1/response-head.ts";
 import { createFetch } from "./plugin-fetch.ts";
 
+/** Methods whose requests may be repeated (RFC 9110 section 9.2.2). */
 const idempotent = new Set(["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]);
 const methodPattern = /^[A-Z]{1,20}$/;
 const targetPattern = /^\/[\x21-\x7e]*$/;

@@ -23,6 +23,7 @@ const ejectionPolicy: EjectionPolicy = {
   jitter: 0,
 };
 
+/** An idle connection is closed after this time: less than the 5 s after which many servers close it. */
 const unusedMs = 4_000;
 
 export class UpstreamPools {

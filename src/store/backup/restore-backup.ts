@@ -13,6 +13,7 @@ import { sync } from "./write-backup.ts";
 
 export interface Restored {
   readonly manifest: Manifest;
+  /** Folder with the files that were in the data folder before. Undefined if there were none. */
   readonly replaced: string | undefined;
 }
 

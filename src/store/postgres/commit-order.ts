@@ -16,6 +16,7 @@ BEGIN
 END $$;
 `;
 
+/** `lock`: a number that no other table uses. */
 export function commitOrder(table: string, column: string, lock: number): string {
   return `
 CREATE SEQUENCE sluice.${table}_${column} OWNED BY sluice.${table}.${column};

@@ -90,6 +90,7 @@ export function explainPostgres(error: unknown, place: string): StoreError {
   );
 }
 
+/** Returns host, port and database of the URL, without its user and password. */
 export function placeOf(url: string): string {
   const { host, pathname } = new URL(url);
   return `${host}${pathname}`;

@@ -11,7 +11,8 @@ export interface Migration {
   readonly name: string;
   readonly sql: string;
   /**
-   * Replicas are upgraded one after the other, so a release that needs new tables must not exclude the one before it.
+   * True if releases without this script cannot use the tables after it. Replicas are upgraded one after the other, so
+   * a release that needs new tables must not exclude the one before it.
    */
   readonly excludesOlder?: boolean;
 }
@@ -155,6 +156,7 @@ function checkMeta(meta: Meta, migrations: readonly Migration[], seal: Seal): vo
   );
 }
 
+/** Returns a value from which the secret cannot be computed. */
 function secretCheck(seal: Seal): Buffer {
   return seal.key("secret check of the store");
 }

@@ -26,6 +26,7 @@ export interface MoveOptions {
   /** Its tables must exist. */
   readonly database: Postgres;
   readonly sources: readonly EmbeddedDatabase[];
+  /** True to only compare the folder with the database. */
   readonly isCheck: boolean;
 }
 

@@ -23,7 +23,9 @@ export interface PostgresPool extends Postgres {
 }
 
 const maxConnections = 4;
+/** If this many statements wait for a connection, further ones fail at once. */
 const maxWaiting = 1_000;
+/** Time limit for opening a connection, and for waiting for a free one. */
 const connectMs = 5_000;
 /** For commands, which may wait longer than requests: a smaller limit would fail statements that are only slow. */
 const defaultStatementMs = 10_000;

@@ -50,9 +50,11 @@ const heartbeatMs = 1_000;
 const silentMs = 5_000;
 const answerMs = 1_000;
 const sweepMs = 60_000;
+/** Messages that nobody has read are deleted after this time. */
 const keptMs = 60_000;
 /** Gateways that have ended without a stop are shown for this time. */
 const shownMs = 600_000;
+/** Messages beyond this size of the queue, or larger than `maxMessageBytes`, are dropped. */
 const maxQueuedBytes = 16 * 1024 * 1024;
 const maxMessageBytes = 2 * 1024 * 1024;
 
@@ -126,6 +128,7 @@ export class PostgresReplicas implements Replicas {
     this.#seal = createMessageSeal(options.seal);
   }
 
+  /** Adds this gateway to the list. Rejects with StoreError. */
   static async open(options: ReplicasOptions): Promise<PostgresReplicas> {
     const replicas = new PostgresReplicas(options);
     const { clock, session } = options;
@@ -191,6 +194,7 @@ export class PostgresReplicas implements Replicas {
     this.#settings = settings;
   }
 
+  /** Removes this gateway from the list. Never rejects. */
   async close(): Promise<void> {
     this.#watch?.[Symbol.dispose]();
     this.#sweeper?.[Symbol.dispose]();

@@ -120,6 +120,7 @@ class Group {
     this.#unsent.push({ statement, done });
   }
 
+  /** Rejects with StoreError if the transaction fails or has failed before. */
   async send(commits = false): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const sent = this.#unsent;

@@ -49,6 +49,7 @@ interface TransactionOptions<T> {
 async function runTransaction<T>(options: TransactionOptions<T>): Promise<T> {
   const { database, lane, clock, explained, work } = options;
   let id = "";
+  /** Set when all work is done, so that only the commit is missing. */
   let done: { readonly result: T } | undefined;
   try {
     return await database.transaction(lane, async (run) => {

@@ -21,6 +21,7 @@ export async function openSqliteSql(state: StateFile, clock: Clock): Promise<Sql
   let isClosed = false;
 
   const runGroups = async (): Promise<void> => {
+    // Statements that are requested in the same turn belong to one group.
     await Promise.resolve();
     while (waiting.length > 0) {
       const units = waiting;

@@ -8,6 +8,7 @@ export interface Script extends Pick<Migration, "name" | "excludesOlder"> {
   readonly sql: string | ((dialect: Dialect) => string);
 }
 
+/** A database of an earlier release, whose rows move to the tables when the data folder is opened. */
 export interface Takeover {
   readonly file: string;
   /** Schema version of the file. Default: 1. */

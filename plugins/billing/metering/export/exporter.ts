@@ -42,7 +42,7 @@ export class Exporter {
   #since: number | undefined;
   #wake: (() => void) | undefined;
   readonly #running: Promise<void>;
-  /** Number of events in the next batch. It shrinks after a refusal, until the refused event is alone. */
+  /** Maximum number of events in the next batch. It shrinks after a refusal, until the refused event is alone. */
   #size: number;
   #failures = 0;
 

@@ -30,7 +30,8 @@ export interface StreamedBody {
   /** Returns the stream of Buffers. Called once, when the head was written to an open connection. */
   open(): Readable;
   /**
-   * The stream ended too early or was too long, so the request must be aborted. `tooLarge`: the excess was not sent.
+   * Called when the stream ended too early or was too long. The request must then be aborted. `tooLarge`: the excess
+   * was not sent.
    */
   onError(reason: "tooLarge" | "incomplete"): void;
 }
