@@ -1,4 +1,4 @@
-/** A fault in a list that many routes use is reported once. */
+/** Proves the order of all routes. A fault in a list that many routes use is reported once. */
 import type { Plugin } from "../plugin.ts";
 import type { Fault } from "./fault.ts";
 import { proveOrder, type StepChain } from "./order.ts";

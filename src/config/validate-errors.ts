@@ -111,6 +111,7 @@ function describeUnknownKey(node: Located, error: SchemaError, name: string, own
   });
 }
 
+/** RFC 6901. */
 function childPointer(pointer: string, key: string): string {
   return `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }

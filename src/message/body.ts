@@ -109,6 +109,7 @@ class ChunkList {
   #block: Buffer | undefined;
   #filled = 0;
 
+  /** The chunk must not change afterwards. */
   add(chunk: Buffer): void {
     if (this.#filled + chunk.length > blockBytes) this.#closeBlock();
     if (chunk.length >= blockBytes) {

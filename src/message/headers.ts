@@ -63,6 +63,7 @@ export function tracedRules(rules: FieldRules): FieldRules | undefined {
   };
 }
 
+/** Response fields that only the gateway may set. */
 const ownFields = new Set<string>();
 
 /** Leaves out the fields of the connection, the length, and the fields that only the gateway may set. */

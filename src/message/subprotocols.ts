@@ -1,5 +1,6 @@
 /** Reads the list of subprotocols that a client offers for a WebSocket (RFC 6455 section 4.1, item 10). */
 
+/** RFC 9110 section 5.6.2. */
 const token = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 /**

@@ -92,6 +92,7 @@ function repliesOf(
   };
 }
 
+/** Links only to documents that this gateway routes. */
 function linksOf(
   { documentation, openapi, discovery }: Options,
   routes: readonly DocumentedRoute[],

@@ -1,3 +1,4 @@
+/** Without its environment variables, the step does nothing and loads nothing. */
 import { defineStep } from "sluice-gateway/plugin";
 import { readEnvironment } from "./environment.ts";
 

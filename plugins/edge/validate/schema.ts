@@ -60,6 +60,7 @@ function violation(error: ErrorObject, pointer: string): Violation {
   return { path: path.slice(0, maxPathLength), reason: error.message ?? "is not allowed" };
 }
 
+/** ajv reports only the object that contains the unexpected member. */
 function namedMember(error: ErrorObject): string {
   const name: unknown = error.params["additionalProperty"] ?? error.params["unevaluatedProperty"];
   return typeof name === "string" ? `/${name.replaceAll("~", "~0").replaceAll("/", "~1")}` : "";

@@ -20,6 +20,10 @@ const headers: readonly string[] = [
   "no",
 ];
 
+/**
+ * Its methods are called from sockets and at the end of a turn of the event loop, where nothing catches errors. An error
+ * in one of them fails this exchange only.
+ */
 export class StreamedCompletion extends CompletionReader implements TurnWriter {
   readonly #renderer = this.completion.renderer.stream(this.completion);
   #sink: Sink | undefined;

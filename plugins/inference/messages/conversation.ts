@@ -1,4 +1,7 @@
-/** Translates the system text and the messages of a request to messages of chat completions (agents.md section 6). */
+/**
+ * Translates the system text and the messages of a request to messages of chat completions (agents.md section 6).
+ * Everything stays at its place, so that a conversation that grows keeps its beginning: workers have it in their caches.
+ */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import * as check from "../completions/check.ts";
 import type { Json } from "../completions/check.ts";

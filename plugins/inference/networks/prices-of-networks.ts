@@ -1,3 +1,5 @@
+/** The prices in the sections `networks` and `rate`, which must be equal on all gateways that share credit. */
+
 interface Entry {
   readonly price_per_token_nano?: unknown;
   readonly rate?: unknown;

@@ -52,6 +52,7 @@ export async function startDemoNode({
   const server = createServer((request, response) => {
     void respond(request, response, answer);
   });
+  // A node never closes idle connections.
   server.keepAliveTimeout = 0;
   const sockets = new WebSocketServer({ noServer: true, maxPayload: requestBytes });
   server.on("upgrade", (request, socket, head) => {

@@ -1,3 +1,4 @@
+/** Decides which answers can never change, so that the cache may store them. */
 import type { JsonBody } from "./json-body.ts";
 import { elementOf, memberAt } from "./json-part.ts";
 import type { Method } from "./whitelist.ts";

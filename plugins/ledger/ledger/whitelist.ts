@@ -22,6 +22,7 @@ export interface Method extends LedgerMethod {
   readonly retry: boolean;
   /** True if an answer can be immutable and may then be cached. */
   readonly isCacheable: boolean;
+  /** True if identical calls in flight may share one answer. */
   readonly isShareable: boolean;
   readonly quorum: number;
   /** The gateway's own answer as JSON text. Undefined if a node answers the method. */

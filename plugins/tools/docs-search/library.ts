@@ -92,6 +92,7 @@ function firstHeading({ markdown, name }: Page): string {
 
 /** Other work runs after each page. Rejects with `UnreadableDocs`. */
 async function parsePages(pages: readonly Page[]): Promise<PageParagraphs[]> {
+  // The Markdown parser is loaded only where it is needed.
   const { paragraphsOf } = await import("./paragraphs.ts");
   const parsed: PageParagraphs[] = [];
   let count = 0;

@@ -16,6 +16,7 @@ export class Closer {
     this.#log = log;
   }
 
+  /** Called when something else has not ended in time. */
   shortenLimit(): void {
     this.#limitMs = shortLimitMs;
   }

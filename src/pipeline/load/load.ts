@@ -37,6 +37,7 @@ export interface Loaded {
   /** The origins of the plugins, by the same names. A plugin without an entry ships with Sluice. */
   readonly origins: ReadonlyMap<string, PluginOrigin>;
   readonly faults: readonly Fault[];
+  /** One sentence for each change on disk that only a restart can load. */
   readonly outdated: readonly string[];
 }
 

@@ -1,3 +1,4 @@
+/** Digests of the settings that must be equal on all gateways with the same database. */
 import { createHash } from "node:crypto";
 import { canonicalJson } from "../../base/canonical-json.ts";
 import { routeTitle } from "../../config/check.ts";

@@ -97,6 +97,7 @@ export class RouteStepStats {
     return name;
   }
 
+  /** Counts an exchange that continues without the step at `depth`, because it has failed. */
   skipped(depth: number): void {
     const step = this.at(depth).name;
     this.#metrics.skips.with({ route: this.#route, step }).add(1);

@@ -19,6 +19,7 @@ export function replyFromSurface(x: LiveExchange, reply: Reply): void {
   send(x, reply, x.record.repliedDepth === undefined ? "surface" : "step");
 }
 
+/** Never throws. */
 export function replyFromStep(x: LiveExchange, reply: Reply): void {
   x.repliedBy(x.currentStep);
   send(x, reply, "step");

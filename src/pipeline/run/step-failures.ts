@@ -28,7 +28,7 @@ export function isRefusalIgnored(x: LiveExchange, step: PlacedStep, reply: Reply
   return true;
 }
 
-/** The step is in shadow mode, or `onError: skip` drops it. */
+/** True if the step is in shadow mode, or if `onError: skip` lets the exchange continue without it. */
 export function isFailureIgnored(x: LiveExchange, step: PlacedStep, error: unknown): boolean {
   if (step.isSkippable) {
     dropStep(x, step, error);

@@ -116,6 +116,7 @@ export class FollowClient implements ClientFollow {
     return block && this.#follow.operate(block, operation, listener);
   }
 
+  /** Returns an event without the blocks that were never reported to this client. */
   #visible(change: TreeChange, result: string): string {
     if (change.kind !== "finalized") return result;
     const omitted = this.#omitted;
