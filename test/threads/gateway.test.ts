@@ -164,14 +164,21 @@ test("a reload replaces a thread that began to serve meanwhile after its request
 test("new requests have threads although the requests of many drained threads still run", async (t) => {
   const gateway = await startThreads(t, pipeline(2, "", ", drainSeconds: 300"));
   const requests: Promise<string>[] = [];
-  for (let round = 0; round < 3; round++) {
+  const inState = (pipelines: string, wanted: string): number[] =>
+    threadsOf(pipelines).flatMap(({ thread, state }) => (state === wanted ? [thread] : []));
+  const drained = [2, 3, 1];
+  for (const thread of drained) {
     requests.push(...(await held(gateway, requests.length + 20)));
-    const drained = Number(await gateway.ask("/which?throw"));
-    await gateway.adminUntil("/pipelines", (text) => {
-      const others = threadsOf(text).filter(({ thread }) => thread !== drained);
-      return others.filter(({ state }) => state === "serving").length === 2;
-    });
+    await gateway.throwIn(thread);
+    await gateway.adminUntil(
+      "/pipelines",
+      (text) => inState(text, "draining").includes(thread) && inState(text, "serving").length === 2,
+    );
   }
+  // The oldest drain has ended, and its place is that of the last thread that started.
+  const text = await gateway.admin("/pipelines");
+  assert.deepEqual(inState(text, "draining"), [3, 1]);
+  assert.deepEqual(new Set(inState(text, "serving")), new Set([4, 2]));
   await gateway.ask("/which?go");
   await Promise.allSettled(requests);
 });

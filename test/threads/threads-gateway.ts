@@ -1,8 +1,15 @@
 /** Starts a gateway with several threads, one of whose routes has a plugin that says and does what a test needs. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { Agent, request as startRequest, type IncomingMessage } from "node:http";
 import { join } from "node:path";
+import { text as textOf } from "node:stream/consumers";
 import type { TestContext } from "node:test";
 import { startBareGateway, type BareGateway } from "../../src/testing/gateway.ts";
+
+/** Far more than a loaded machine needs. */
+const waitMs = 120_000;
 
 /** A surface that answers with the index of its thread and a text, and fails in the ways that a query asks for. */
 const surface = `
@@ -47,7 +54,7 @@ export default {
 };
 `;
 
-const once = `
+const onceService = `
 export default {
   kind: "service", name: "once", description: "x", runsOnce: true,
   start(_, host) {
@@ -86,6 +93,8 @@ export interface ThreadsGateway extends BareGateway {
   /** Requests a path on a connection of its own. Resolves with the text of the answer. */
   ask(path: string): Promise<string>;
   askUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
+  /** Makes the plugin throw out of turn in this thread. */
+  throwIn(thread: number): Promise<void>;
   readonly asked: number;
   admin(path: string): Promise<string>;
   adminUntil(path: string, isDone: (answer: string) => boolean): Promise<void>;
@@ -103,7 +112,7 @@ export async function startThreads(
     prepare(folder) {
       writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
       writeFileSync(join(folder, "which.js"), surface);
-      writeFileSync(join(folder, "once.js"), once);
+      writeFileSync(join(folder, "once.js"), onceService);
     },
   });
   t.after(() => gateway[Symbol.asyncDispose]());
@@ -119,8 +128,13 @@ export async function startThreads(
   const until =
     (request: (path: string) => Promise<string>): ThreadsGateway["askUntil"] =>
     async (path, isDone) => {
-      // A connection to a thread that has just ended is closed.
-      while (!isDone(await request(path).catch(() => "{}")));
+      const end = performance.now() + waitMs;
+      for (;;) {
+        // A connection to a thread that has just ended is closed.
+        const answer = await request(path).catch(() => "{}");
+        if (isDone(answer)) return;
+        assert.ok(performance.now() < end, `${path} still answers: ${answer}`);
+      }
     };
   return {
     ...gateway,
@@ -129,6 +143,20 @@ export async function startThreads(
       return asked;
     },
     askUntil: until(ask),
+    async throwIn(thread) {
+      for (let isThere = false; !isThere;) {
+        // Both requests use the same connection, so they reach the same thread.
+        const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+        const answerTo = async (path: string): Promise<string> => {
+          const request = startRequest(gateway.url + path, { agent }).end();
+          const [response] = (await once(request, "response")) as [IncomingMessage];
+          return await textOf(response);
+        };
+        isThere = (await answerTo("/which")) === String(thread);
+        if (isThere) assert.equal(await answerTo("/which?throw"), String(thread));
+        agent.destroy();
+      }
+    },
     admin,
     adminUntil: until(admin),
   };
