@@ -13,6 +13,7 @@ export async function parseOnce(text: string, file: string): Promise<ParsedYaml>
   const hash = Buffer.from(hashOf(text));
   const kept = readKept(name);
   if (kept?.subarray(0, hash.length).equals(hash) === true) {
+    // This build has written it.
     const tree = JSON.parse(kept.toString("utf8", hash.length)) as YamlTree;
     return { tree, faults: [] };
   }
