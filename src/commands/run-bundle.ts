@@ -1,7 +1,7 @@
 /**
  * Runs `sluice.cjs`, the file with the code of the published package, and keeps what makes its next start faster: above
- * all, what V8 compiled of it until the process had started. Node's own compile cache keeps only what V8 compiles before a
- * file runs, which is a small part of it.
+ * all, what V8 compiled of it until the process had started. Node's own compile cache keeps only what V8 compiles before
+ * a file runs, which is a small part of it.
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -1,6 +1,6 @@
 /**
- * Keeps the parsed pipeline.yaml for the next start, by the hash of its text. Parsing takes a tenth of a start, because the
- * parser runs once and V8 does not optimize it in that time. The expanded values of variables are not kept.
+ * Keeps the parsed pipeline.yaml for the next start, by the hash of its text. Parsing takes a tenth of a start, because
+ * the parser runs once and V8 does not optimize it in that time. The expanded values of variables are not kept.
  */
 import { createHash } from "node:crypto";
 import { readKept, writeKept } from "../kept-files.ts";

@@ -1,4 +1,4 @@
-/** Makes the located tree of a file from its YAML: expands environment variables, and adds the file to each position. */
+/** Makes the located tree of a file from its YAML: expands variables, and adds the file to each position. */
 import { expandText, type Environment } from "./environment.ts";
 import type { Fault, Position } from "./fault.ts";
 import type { Located, LocatedEntry } from "./located.ts";

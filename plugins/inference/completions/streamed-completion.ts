@@ -21,8 +21,8 @@ const headers: readonly string[] = [
 ];
 
 /**
- * Its methods are called from sockets and at the end of a turn of the event loop, where nothing catches errors. An error
- * in one of them fails this exchange only.
+ * Its methods are called from sockets and at the end of a turn of the event loop, where nothing catches errors. An
+ * error in one of them fails this exchange only.
  */
 export class StreamedCompletion extends CompletionReader implements TurnWriter {
   readonly #renderer = this.completion.renderer.stream(this.completion);
