@@ -100,7 +100,7 @@ export class ThreadPool implements Listener, OtherMetrics {
     // Only src/gateway/threads/run-thread.ts sends to these topics.
     receive(startedTopic, ({ started }, value) => started.resolve(value as Started));
     receive(failingTopic, (thread) => {
-      this.#drains(thread);
+      this.#markDraining(thread);
       this.#replace(thread);
     });
     receive(retiredTopic, (thread, value) => {
@@ -244,14 +244,14 @@ export class ThreadPool implements Listener, OtherMetrics {
   }
 
   /** Threads that drain are at the end of the map, in the order in which their drains began. */
-  #drains(thread: Thread): void {
+  #markDraining(thread: Thread): void {
     thread.state = "draining";
     this.#threads.delete(thread.index);
     this.#threads.set(thread.index, thread);
   }
 
   #retire(thread: Thread): void {
-    this.#drains(thread);
+    this.#markDraining(thread);
     this.#drain(thread, this.#current.config.server.drainSeconds * 1_000);
   }
 
