@@ -10,7 +10,7 @@ export interface ChargeRow {
 }
 
 export interface Entry {
-  /** Price that the client received. Undefined if it has received none, or left before. */
+  /** Price that the client received. Undefined if it left before, or did not receive one. */
   pricedMilli: number | undefined;
   readonly maxMilli: number;
 }

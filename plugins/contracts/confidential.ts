@@ -62,7 +62,7 @@ export interface Receipt {
 
 export interface StreamOptions {
   /**
-   * Evidence for the gateway's own enclave, which serves networks that have none. Without it, the gateway does not
+   * Evidence for the gateway's own enclave, which serves networks without one. Without it, the gateway does not
    * decrypt sessions itself.
    */
   readonly evidence: EvidenceSource | undefined;

@@ -18,7 +18,7 @@ export interface DataFolder {
 }
 
 /**
- * Prints the reason and resolves to 1 if there is no data folder, or if `work` fails. Faults in other sections do not
+ * Prints the reason and resolves to 1 if the data folder is missing, or if `work` fails. Faults in other sections do not
  * matter: a restore must be possible while a route has a fault.
  */
 export async function withDataFolder(

@@ -18,7 +18,7 @@ import { isObject } from "../base/is-object.ts";
  * `path`: the keys of the mapping or list, from the top of the file; a missing one is added at the end of the file if
  * it is a key at the top. `entry`: one line of YAML, `key: value` or an item. `isItem`: true for a list.
  *
- * Throws an Error if there is no such mapping or list, or if it is written in a way that cannot be extended.
+ * Throws an Error if such a mapping or list is missing, or if it is written in a way that cannot be extended.
  */
 export function addEntry(
   text: string,

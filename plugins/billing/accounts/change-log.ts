@@ -79,7 +79,7 @@ export class ChangeFeed {
     this.#lastChange = await newestChange(this.#query);
   }
 
-  /** If there are no changes, it reads only the end of the log. */
+  /** Without changes, it reads only the end of the log. */
   async changed(known?: number): Promise<StoreChanges> {
     if (known === this.#lastChange) return nothing;
     const [row = {}] = await this.#query(readNewest, [this.#lastChange]);

@@ -98,7 +98,7 @@ export class PostLane {
     this.#sent = undefined;
   }
 
-  /** Returns the posted reservations. Undefined if the ledger has lost batches that are no longer kept. */
+  /** Returns the posted reservations. Undefined if the ledger has lost batches that are not kept any more. */
   receive(now: number, { posted }: ReplicaStatus): readonly LeasedReservation[] | undefined {
     const batch = this.#sent;
     if (batch === undefined) return [];
@@ -122,7 +122,7 @@ export class PostLane {
     this.#kept = this.#kept.filter(({ postedAt }) => now - postedAt < this.#keptMs);
   }
 
-  /** Posts the charges after `posted` again. Returns false if some of them are no longer kept. */
+  /** Posts the charges after `posted` again. Returns false if some of them are not kept any more. */
   wentBack(posted: number): boolean {
     const missing = this.#kept.filter(({ last }) => last > posted);
     this.#kept = this.#kept.filter(({ last }) => last <= posted);

@@ -22,7 +22,7 @@ export interface LinkListener {
 
 /**
  * The listener of a link, and the frames that arrive before it is set. If the other end of the link is not trusted, the
- * implementation must stop reading while there is no listener.
+ * implementation must stop reading until a listener is set.
  */
 export class LinkInbox {
   #listener: LinkListener | undefined;

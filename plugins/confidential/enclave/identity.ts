@@ -54,7 +54,7 @@ export interface EnclaveIdentity {
   readonly provider: EvidenceProvider;
   /** Resolves when the first attempt to create a keyset has ended. Never rejects. */
   readonly ready: Promise<void>;
-  /** Returns a fault while there is no evidence. */
+  /** Returns a fault while evidence is missing. */
   current(): EnclaveKeyset | Fault;
   /**
    * Creates evidence that also binds a client's nonce (32 bytes). It costs the platform tens of milliseconds, so the

@@ -19,7 +19,7 @@ const contentNames = new Set(["content", "contents", "filetext"]);
 
 /**
  * Reads the first line such as `Create hello.txt` or `Create notes.md: remember the milk`; agents add texts of their
- * own before and after it. Undefined if there is no such line, or no suitable tool.
+ * own before and after it. Undefined if such a line or a suitable tool is missing.
  */
 export function fileTask(prompt: string, tools: unknown): ToolCall | undefined {
   const lines = prompt.split("\n").map((line) => line.trim().split(/\s/u));

@@ -28,7 +28,7 @@ export interface Chunk {
    * nothing must be inserted.
    */
   reasoningAt: number;
-  /** Start of the only text, including the quotes; negative if there is no text or more than one. */
+  /** Start of the text, including the quotes; negative unless the chunk has exactly one text. */
   textStart: number;
   textEnd: number;
   /** Number of UTF-8 bytes of all texts. */

@@ -27,7 +27,7 @@ export interface WorkerAnswer {
 
 const maxEventBytes = 1024 * 1024;
 
-/** All answers share it, because chunks are read one at a time. */
+/** The chunk that was read last. All answers share it, because chunks are read one at a time. */
 const scratchChunk = emptyChunk();
 const reasoningSuffix = Buffer.from("_content");
 

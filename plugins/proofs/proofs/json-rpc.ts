@@ -3,7 +3,7 @@ import { NodeError, nodeRefusal, type HeadNode } from "./node.ts";
 
 type Post = (url: string, body: string) => Promise<Buffer>;
 
-/** Returns the nodes in the order of their URLs. `post`: rejects if there is no answer. */
+/** Returns the nodes in the order of their URLs. `post`: rejects if the node does not answer. */
 export function nodesOf(urls: readonly string[], post: Post): readonly HeadNode[] {
   return urls.map((url, index) => {
     const { host } = new URL(url);

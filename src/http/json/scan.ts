@@ -250,7 +250,7 @@ export function readMembers<T>(
   }
 }
 
-/** Returns `malformed` if there is no such member. Does not read what follows the member. `name`: an ASCII word. */
+/** Returns `malformed` if the member is missing. Does not read what follows the member. `name`: an ASCII word. */
 export function findMember(bytes: Buffer, i: number, end: number, name: string): number {
   if (i >= end || bytes[i] !== openBrace) return malformed;
   let at = skipSpace(bytes, i + 1, end);

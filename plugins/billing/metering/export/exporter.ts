@@ -1,6 +1,6 @@
 /**
  * Delivers every settled charge to the billing system (the sink) at least once and in the order of the commits. The
- * charges are the outbox: there is no other queue, so nothing is lost while the sink cannot be reached. A cursor in the
+ * charges are the outbox. They are the only queue, so nothing is lost while the sink cannot be reached. A cursor in the
  * store marks the last delivered charge. Ids are stable, so the sink can drop duplicates after a crash by `source` and
  * `id`.
  */
@@ -14,7 +14,7 @@ export type Batch = BatchHead & { readonly events: Uint8Array };
 
 export interface ExporterDeps {
   readonly cursor: Cursor;
-  /** Undefined if there are no charges. Rejects if they cannot be read now. */
+  /** Undefined without charges. Rejects if they cannot be read now. */
   read(range: BatchRange): Promise<Batch | undefined>;
   /** Never rejects. */
   send(events: Uint8Array, signal: AbortSignal): Promise<DeliveryResult>;

@@ -11,8 +11,8 @@ export class ApiError extends Error {
 const base = "/dashboard/api/";
 
 /**
- * Throws ApiError, with status 0 if there is no answer. After a 401, the page shows the sign-in form. `once`: key with
- * which a change that is sent several times is made once.
+ * Throws ApiError, with status 0 if the gateway does not answer. After a 401, the page shows the sign-in form. `once`:
+ * key with which a change that is sent several times is made once.
  * @param {string} path
  * @param {{ method?: string, body?: object, once?: string, signal?: AbortSignal }} [options]
  * @returns {Promise<any>}
