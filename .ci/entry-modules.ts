@@ -31,10 +31,7 @@ export const programs = [
 ];
 
 /** Runs in browsers too, so it must not share code with the gateway, which uses Node's modules. */
-export const browserModules = [
-  "plugins/confidential/client/client.ts",
-  "plugins/proofs/client/verified-provider.ts",
-];
+export const browserModules = ["plugins/client.ts"];
 
 export const gatewayModules = [
   ...new Set([...modules.filter((path) => !browserModules.includes(path)), ...programs]),

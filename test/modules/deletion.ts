@@ -1,4 +1,4 @@
-/** Deletes one module from a copy of the product: its folder, and its lines in pipeline.yaml. */
+/** Deletes one module from a copy of the product: its folder, and its lines in pipeline.yaml and plugins/client.ts. */
 import { cpSync, globSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { isMap, isScalar, isSeq, parseDocument, type Document, type YAMLMap } from "yaml";
@@ -27,6 +27,9 @@ export function copyProduct(folder: string): void {
 export async function deleteModule(folder: string, module: string): Promise<Disposable> {
   const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
   writeFileSync(join(folder, "pipeline.yaml"), await pipelineWithout(text, module));
+  const client = readFileSync(join(root, "plugins/client.ts"), "utf8").split("\n");
+  const left = client.filter((line) => !line.includes(`"./${module}/`));
+  writeFileSync(join(folder, "plugins/client.ts"), left.join("\n"));
   const deleted = join(folder, "deleted");
   renameSync(join(folder, "plugins", module), deleted);
   return { [Symbol.dispose]: () => renameSync(deleted, join(folder, "plugins", module)) };

@@ -34,9 +34,7 @@ const exported = {
     jsonExcess messageOf orElse parseBoundedJson parseJson parseOrUndefined pointerKey runGuarded spaceEnd stableJson
     stringEnd valueEnd`,
   client: `
-    ConfidentialError connect createClientMemory recomputeCost`,
-  "client/proofs": `
-    VerifiedProvider verifiedProvider`,
+    ConfidentialError VerifiedProvider connect createClientMemory recomputeCost verifiedProvider`,
 };
 
 test("the package exports the documented names and no others", async () => {
@@ -53,8 +51,7 @@ test("the package exports the documented names and no others", async () => {
     "./internal/process": "./src/entries/process.ts",
     "./internal/json-schema": "./src/entries/json-schema.ts",
     "./internal/package-files": "./src/base/package-files.ts",
-    "./client": "./plugins/confidential/client/client.ts",
-    "./client/proofs": "./plugins/proofs/client/verified-provider.ts",
+    "./client": "./plugins/client.ts",
     "./testing": "./plugins/contracts/testing.ts",
     "./internal/test-kit": "./src/entries/test-kit.ts",
     "./internal/bare-gateway": "./src/testing/gateway.ts",

@@ -1,5 +1,5 @@
 /**
- * The client of the encrypted stream, for Node and browsers, exported as `sluice-gateway/client`. `connect` verifies
+ * The client of the encrypted stream, for Node and browsers, exported by `sluice-gateway/client`. `connect` verifies
  * the enclave's attestation before anything confidential is sent. If a check fails, no session is opened, and the
  * client never falls back to another way of sending.
  */

@@ -1,6 +1,6 @@
 /**
- * Providers for PAPI, polkadot.js and dedot that do not believe the gateway, in Node and in browsers, exported as
- * `sluice-gateway/client/proofs`. They replace an answer that has a proof and is not proved by the JSON-RPC error -32052
+ * Providers for PAPI, polkadot.js and dedot that do not believe the gateway, in Node and in browsers, exported by
+ * `sluice-gateway/client`. They replace an answer that has a proof and is not proved by the JSON-RPC error -32052
  * `Not Proved`, and read at the finalized head if a call names no block. Runtime calls, metadata and heads that are not
  * finalized have no proof and pass; other reads at such heads are refused.
  */
