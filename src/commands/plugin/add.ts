@@ -11,11 +11,10 @@ import type { Plugin } from "../../plugin.ts";
 import { UsageError, type CommandContext, type OptionValues } from "../command.ts";
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
-import { findPlugins, PackageError, type FoundPlugin } from "./find-plugins.ts";
+import { findPlugins, PackageError, withPackage, type FoundPlugin } from "./find-plugins.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { install, packagesWithScripts } from "./install.ts";
 import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
-import { withPackage } from "./test.ts";
 import { messageOf } from "../../base/message-of.ts";
 
 /** `source`: the module, as pipeline.yaml names it. */

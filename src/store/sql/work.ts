@@ -1,4 +1,4 @@
-import type { RunSql } from "../../contract/sql.ts";
+import type { RunSql, Sql } from "../../contract/sql.ts";
 
 /**
  * Runs the work of a transaction. After a statement that has failed, all others fail and so does the work, even if it
@@ -18,3 +18,9 @@ export async function runWork<T>(run: RunSql, work: (run: RunSql) => Promise<T>)
   if (failures.length > 0) throw failures[0];
   return result;
 }
+
+/** Tables that are always empty, for a dry run, which must not change the store. */
+export const noSql: Sql = {
+  query: () => Promise.resolve([]),
+  transaction: (work) => work(noSql.query),
+};
