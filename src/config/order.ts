@@ -181,17 +181,17 @@ export function proveChains(
   chains: readonly StepChain[],
   plugins: ReadonlyMap<string, Plugin>,
 ): Fault[] {
-  const found = new Map<string, { readonly fault: Fault; readonly lines: StepChain[] }>();
+  const found = new Map<string, { readonly one: Fault; readonly lines: StepChain[] }>();
   for (const chain of chains) {
-    for (const fault of proveOrder({ ...chain, title: titleMark }, plugins)) {
-      const key = JSON.stringify(fault);
+    for (const one of proveOrder({ ...chain, title: titleMark }, plugins)) {
+      const key = JSON.stringify(one);
       const known = found.get(key);
-      if (known === undefined) found.set(key, { fault, lines: [chain] });
+      if (known === undefined) found.set(key, { one, lines: [chain] });
       else known.lines.push(chain);
     }
   }
-  return [...found.values()].map(({ fault, lines: shared }) => {
-    return { ...fault, message: fault.message.replace(titleMark, () => titleOf(shared)) };
+  return [...found.values()].map(({ one, lines: shared }) => {
+    return { ...one, message: one.message.replace(titleMark, () => titleOf(shared)) };
   });
 }
 

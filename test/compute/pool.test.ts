@@ -137,9 +137,9 @@ const job = `import { part } from "./part.mjs"; export default ({ text }) => tex
 
 test("a module and what it imports are loaded once per version, a failed import is repeated", async (t) => {
   const folder = temporaryFolder(t);
-  const module = pathToFileURL(join(folder, "job.mjs")).href;
+  const url = pathToFileURL(join(folder, "job.mjs")).href;
   const result = (query = ""): Promise<unknown> =>
-    run({ module: module + query, input: { text: "a" } });
+    run({ module: url + query, input: { text: "a" } });
   await assert.rejects(result(), /Cannot find module/);
   writeFileSync(join(folder, "job.mjs"), job);
   writeFileSync(join(folder, "part.mjs"), `export const part = "old";`);

@@ -58,14 +58,14 @@ test("expanding any text does not throw, and faults never contain the values of 
     fc.property(text, (input) => {
       const { faults } = expandText(input, { A: "s3cret", B: undefined }, at);
       assert.ok(!JSON.stringify(faults).includes("s3cret"));
-      assert.ok(faults.every((fault) => fault.at === at));
+      assert.ok(faults.every((one) => one.at === at));
     }),
   );
 });
 
 test("all faults of a text are found", () => {
   const { faults } = expandText("${A} ${1} ${B:-x} ${C", {}, at);
-  const codes = faults.map((fault) => fault.code);
+  const codes = faults.map((one) => one.code);
   assert.deepEqual(codes, ["SLUICE_ENV_UNSET", "SLUICE_ENV_SYNTAX", "SLUICE_ENV_SYNTAX"]);
 });
 
@@ -171,10 +171,10 @@ test("two swapped neighbours count as one mistake", () => {
 });
 
 test("faults are sorted by file, and those without a position come first", () => {
-  const at = (file: string, line: number): Position => ({ file, line, col: 1 });
+  const placeIn = (file: string, line: number): Position => ({ file, line, col: 1 });
   const faults = [
-    fault("SLUICE_KEY_UNKNOWN", "b", { at: at("/srv/x.yaml", 1) }),
-    fault("SLUICE_KEY_UNKNOWN", "a", { at: at("/srv/pipeline.yaml", 9) }),
+    fault("SLUICE_KEY_UNKNOWN", "b", { at: placeIn("/srv/x.yaml", 1) }),
+    fault("SLUICE_KEY_UNKNOWN", "a", { at: placeIn("/srv/pipeline.yaml", 9) }),
     fault("SLUICE_START_FAILED", "none"),
   ];
   const messages = orderFaults(faults).map((one) => one.message);

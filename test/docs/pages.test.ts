@@ -247,9 +247,9 @@ const guides = globSync("docs/deploy/*.md", { cwd: root }).toSorted();
 
 for (const guide of guides) {
   test(`the commands of ${guide} name files that exist`, () => {
-    const commands = [...read(guide).matchAll(/^```\n([^]*?)^```$/gm)].map(([, text = ""]) => text);
-    assert.ok(commands.length > 0);
-    const text = commands.join("");
+    const shown = [...read(guide).matchAll(/^```\n([^]*?)^```$/gm)].map(([, text = ""]) => text);
+    assert.ok(shown.length > 0);
+    const text = shown.join("");
     // Files that the commands write, or that a mount brings.
     const written = new Set([...text.matchAll(/> (deploy\/\S+)/g)].map(([, file]) => file));
     for (const [file] of text.matchAll(/(?<=[ (])deploy\/[\w./-]+/g)) {

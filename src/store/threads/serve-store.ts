@@ -1,4 +1,4 @@
-import type { RunSql, SqlRow } from "../../contract/sql.ts";
+import type { RunSql } from "../../contract/sql.ts";
 import type { Store } from "../../contract/store.ts";
 import type { Threads } from "../../contract/threads.ts";
 
@@ -45,13 +45,13 @@ export function serveStore(threads: Threads, sql: Store["sql"]): Disposable {
     if (found === undefined) throw new Error("the transaction has ended");
     return found;
   };
-  const answer = async (call: StoreCall, from: number): Promise<readonly SqlRow[] | undefined> => {
+  const answer = async (call: StoreCall, from: number): Promise<unknown> => {
     if (call.kind === "query") return sql(call.lane).query(...call.statement);
-    if (call.kind === "begin") return void (await begin(call.id, call.lane, from));
+    if (call.kind === "begin") return begin(call.id, call.lane, from);
     const { begun, end, done } = find(call.id);
     if (call.kind === "run") return (await begun)(...call.statement);
     end(call.isFailed ? new Error("the thread has ended the transaction") : undefined);
-    return void (await done);
+    return done;
   };
   const stack = new DisposableStack();
   // Only src/store/threads/thread-store.ts makes these calls.
