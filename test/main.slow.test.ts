@@ -1,6 +1,6 @@
-/** The command line as a process: which command, what is printed where, and the exit code. */
+/** The command line as a process: which command, what is printed where, the exit code, and the completion scripts. */
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync, execFile } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,6 +8,8 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { version } from "../src/base/version.ts";
 import { temporaryFolder } from "./store/folder.ts";
+import { allCommands } from "../src/commands/all.ts";
+import { commandLine } from "./commands/command-line.ts";
 
 const main = join(import.meta.dirname, "../src/main.ts");
 
@@ -192,4 +194,87 @@ test("an --env-file that is a folder is wrong usage", (t) => {
   const { status, stderr } = sluice(["keys", "list", "--env-file", "folder"], { cwd });
   assert.notEqual(status, 0);
   assert.match(stderr, /folder/);
+});
+
+test("check names a plugin that never stops, and exits with 1", async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
+  writeFileSync(
+    join(folder, "stuck.js"),
+    `export default {
+      kind: "surface", name: "stuck", description: "Never stops.",
+      start: () => ({ answer: () => ({ status: 200 }), stop: () => new Promise(() => {}) }),
+    };`,
+  );
+  writeFileSync(
+    join(folder, "pipeline.yaml"),
+    `version: 1\nplugins: { stuck: ./stuck.js }\nroutes:\n  - { path: /x, to: stuck }\n`,
+  );
+  const { promise, resolve } = Promise.withResolvers<[number | string | null, string]>();
+  const child = execFile(process.execPath, [main, "check"], { cwd: folder }, (error, out, err) =>
+    resolve([error === null ? 0 : (child.exitCode ?? "killed"), out + err]),
+  );
+  const [code, text] = await promise;
+  assert.equal(code, 1, text);
+  assert.match(text, /SLUICE_PLUGIN_STOP.*plugin enforce stuck did not stop within 4 s/);
+});
+
+const script = (shell: string): string => {
+  const { stdout, stderr } = spawnSync(process.execPath, [main, "completion", shell], {
+    encoding: "utf8",
+  });
+  assert.equal(stderr, "");
+  return stdout;
+};
+
+test("bash completes commands, subcommands and options", (t) => {
+  const file = join(temporaryFolder(t), "completion.bash");
+  writeFileSync(file, script("bash"));
+  /** The last word is the one that is completed. */
+  const complete = (...words: readonly string[]): string[] => {
+    const run = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluice; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const { stdout, stderr } = spawnSync("bash", ["--norc", "-c", run, "bash", file, ...words], {
+      encoding: "utf8",
+    });
+    assert.equal(stderr, "");
+    return stdout.split("\n").filter((word) => word !== "");
+  };
+  assert.deepEqual(complete("sluice", "st"), ["start", "store"]);
+  assert.deepEqual(complete("sluice", "keys", "re"), ["revoke"]);
+  assert.deepEqual(complete("sluice", "keys", "create", "--cu"), ["--cu-24h", "--cu-30d"]);
+  assert.deepEqual(complete("sluice", "check", "--s"), ["--strict"]);
+  assert.deepEqual(complete("sluice", "help", "back"), ["backup"]);
+  // An option with a value, and an unknown command: bash completes names of files.
+  assert.deepEqual(complete("sluice", "check", "--config", ""), []);
+  assert.deepEqual(complete("sluice", "unknown", ""), []);
+});
+
+for (const shell of ["zsh", "fish"]) {
+  const skip = spawnSync(shell, ["--version"]).error !== undefined && `${shell} is not installed`;
+  test(`${shell} accepts the script`, { skip }, (t) => {
+    const file = join(temporaryFolder(t), `completion.${shell}`);
+    writeFileSync(file, script(shell));
+    const { status, stderr } = spawnSync(shell, ["-n", file], { encoding: "utf8" });
+    assert.equal(status, 0, stderr);
+  });
+}
+
+test("each script contains every command", async () => {
+  for (const shell of ["bash", "zsh", "fish"]) {
+    const text = script(shell);
+    for (const name of Object.keys(await allCommands())) {
+      for (const word of name.split(" --")) assert.match(text, new RegExp(word));
+    }
+  }
+});
+
+test("the subcommands for completion are those that a command has", async (t) => {
+  const { run } = commandLine(t);
+  for (const { load } of Object.values(await allCommands())) {
+    const command = await load();
+    if (command.subcommands === undefined) continue;
+    await assert.rejects(run(command), {
+      message: `missing subcommand, expected one of ${command.subcommands.join(", ")}`,
+    });
+  }
 });

@@ -10,7 +10,7 @@ import { fillDataFolder } from "./fill.ts";
 import { createRandom } from "../soak/random.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { systemClock } from "../../src/base/clock.ts";
-import { startDemos } from "../../src/commands/demo.ts";
+import { startDemos } from "../../src/commands/dev.ts";
 import type { Clock } from "../../src/plugin.ts";
 import { launch } from "../../test/browser.ts";
 

@@ -1,5 +1,6 @@
 import type { ModuleCommand } from "../module.ts";
-import type { Command } from "./command.ts";
+import { version } from "../base/version.ts";
+import { UsageError, type Command } from "./command.ts";
 
 export const commonOptions = {
   config: { type: "string" },
@@ -7,6 +8,22 @@ export const commonOptions = {
   json: { type: "boolean" },
   help: { type: "boolean", short: "h" },
 } as const satisfies Command["options"];
+
+const versionCommand: Command = {
+  summary: "print the version",
+  help: `usage: sluice version [--json]
+
+Prints the version of Sluice. sluice --version does the same.
+
+--json   print { version, node } as one JSON document`,
+  options: {},
+  async run(context, _values, [extra]) {
+    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
+    const { node } = process.versions;
+    context.print(context.json ? JSON.stringify({ version, node }) : version);
+    return 0;
+  },
+};
 
 /** Each command is loaded on use, so that `sluice check` does not load the server's modules. */
 const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
@@ -16,7 +33,7 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
   check: { load: async () => (await import("./check.ts")).check },
   explain: { load: async () => (await import("./explain.ts")).explain },
   backup: { load: async () => (await import("./backup.ts")).backup },
-  restore: { load: async () => (await import("./restore.ts")).restore },
+  restore: { load: async () => (await import("./backup.ts")).restore },
   store: { load: async () => (await import("./store.ts")).storeCommand() },
   plugin: { load: async () => (await import("./plugin/plugin.ts")).plugin },
   completion: {
@@ -25,7 +42,7 @@ const gatewayCommands: Readonly<Record<string, ModuleCommand>> = {
       return completionCommand(loadedCommands, commonOptions);
     },
   },
-  version: { load: async () => (await import("./version.ts")).version },
+  version: { load: () => Promise.resolve(versionCommand) },
 };
 
 /**

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { systemClock } from "../base/clock.ts";
+import { restoreBackup } from "../store/backup/restore-backup.ts";
 import { streamBackup, writeBackup } from "../store/backup/write-backup.ts";
 import { version } from "../base/version.ts";
 import { UsageError, type Command } from "./command.ts";
@@ -45,7 +46,33 @@ The archive contains hashes of keys and the secret that signs tokens. Keep it as
   },
 };
 
-export function fileArgument(positionals: readonly string[], command: string): string {
+export const restore: Command = {
+  summary: "restore a backup into the data folder",
+  help: `usage: sluice restore FILE [--config FILE] [--json]
+
+Restores a backup that sluice backup wrote. Stop the gateway first. Every file is checked before anything changes, so
+nothing changes if the archive is damaged, or if a newer release wrote it. The files that were in the data folder
+(store.data) move to a folder replaced-TIME inside it; delete that folder when you no longer need it.`,
+  options: {},
+  async run(context, _values, positionals) {
+    const archive = fileArgument(positionals, "restore");
+    return withDataFolder(context, async ({ dataDir, databases, positions }) => {
+      const names = Object.keys(positions);
+      const target = { dataDir, databases, positions: names, now: () => systemClock.now() };
+      const { manifest, replaced } = await restoreBackup(target, archive);
+      if (context.json) {
+        return context.print(JSON.stringify({ dataDir, replaced: replaced ?? null, ...manifest }));
+      }
+      context.print(`${dataDir} is restored as of ${manifest.takenAt}`);
+      if (replaced !== undefined) context.print(`the previous files are in ${replaced}`);
+      for (const [name, note] of Object.entries(positions)) {
+        if (Object.hasOwn(manifest.files, name)) context.print(note);
+      }
+    });
+  },
+};
+
+function fileArgument(positionals: readonly string[], command: string): string {
   const [file, extra] = positionals;
   if (file === undefined) throw new UsageError(`missing argument FILE for ${command}`);
   if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);

@@ -1,5 +1,5 @@
 import { printFault } from "../config/fault.ts";
-import { storeFault } from "../config/store-fault.ts";
+import { storeFault } from "../config/store-faults.ts";
 import type { Config } from "../config/config.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
 import { knownDatabases } from "../pipeline/load/databases.ts";

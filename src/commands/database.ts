@@ -1,6 +1,6 @@
 import type { Config } from "../config/config.ts";
 import { printFault } from "../config/fault.ts";
-import { storeFault } from "../config/store-fault.ts";
+import { storeFault } from "../config/store-faults.ts";
 import { systemClock } from "../base/clock.ts";
 import { createMetrics } from "../base/metrics.ts";
 import { shippedTables } from "../pipeline/load/databases.ts";

@@ -3,13 +3,13 @@ import { shownPath } from "../config/fault.ts";
 import { readPipeline } from "../pipeline/load/check-file.ts";
 import { createLog } from "../base/log.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
+import { shippedModules } from "../pipeline/load/modules.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { version } from "../base/version.ts";
 import type { Command, CommandContext } from "./command.ts";
 import { shippedPipeline } from "./config-file.ts";
 import { catchFatalErrors } from "./fatal-errors.ts";
 import type { Demo, DemoDescription, DemoKey, ExampleRequest } from "../demo.ts";
-import { loadDemos, startDemos } from "./demo.ts";
 import { drainOf, runUntilStopped, startOrPrintFaults } from "./start.ts";
 
 export const dev: Command = {
@@ -74,6 +74,21 @@ Environment variables:
 ${variables.join("\n")}
 
   --json   print the addresses, the key and the example requests as one JSON document`;
+}
+
+async function loadDemos(): Promise<readonly Demo[]> {
+  const { demos } = await shippedModules();
+  return Promise.all(demos.map((load) => load()));
+}
+
+export async function startDemos(
+  env: CommandContext["env"],
+  started: AsyncDisposableStack,
+): Promise<{ readonly demos: readonly Demo[]; readonly env: CommandContext["env"] }> {
+  const demos = await loadDemos();
+  const set: Record<string, string | undefined> = {};
+  for (const demo of demos) Object.assign(set, await demo.start?.(env, started));
+  return { demos, env: set };
 }
 
 class BufferedLog {

@@ -5,7 +5,7 @@
 import { systemClock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import type { Fault } from "../config/fault.ts";
-import { storeFault } from "../config/store-fault.ts";
+import { storeFault } from "../config/store-faults.ts";
 import { createLog } from "../base/log.ts";
 import { createMetrics } from "../base/metrics.ts";
 import type { Clock, Postgres, Seal } from "../plugin.ts";
@@ -15,7 +15,7 @@ import {
   differenceFrom,
   selectOtherSettings,
   type OtherSettings,
-} from "../store/postgres/gateway-settings.ts";
+} from "../store/postgres/gateway-rows.ts";
 import { number, text } from "../store/row.ts";
 import { StoreError } from "../store/store-error.ts";
 import { checkTables, openCommandDatabase } from "./database.ts";

@@ -1,6 +1,6 @@
 /**
  * Parses YAML 1.2 into a tree that depends on the text alone: environment variables are not expanded. The tree is plain
- * JSON, so that a start can keep it (src/config/kept-yaml.ts).
+ * JSON, so that a start can keep it (src/config/read.ts).
  */
 import {
   isAlias,

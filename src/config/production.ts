@@ -1,5 +1,5 @@
 /** Finds settings that are valid but should not go to production, for `sluice check --strict`. */
-import { BlockList, isIP } from "node:net";
+import { addressList } from "../base/address-list.ts";
 import type { SluiceCode } from "../base/errors.ts";
 import { pointerKey } from "../base/json-pointer.ts";
 import type { Config } from "./config.ts";
@@ -127,30 +127,18 @@ export function plaintextProblems(
 }
 
 /** Loopback, link-local and private addresses: RFC 1918, RFC 4193, RFC 6598. */
-const privateBlocks = blocks(
-  ["127.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["172.16.0.0", 12],
-  ["192.168.0.0", 16],
-  ["169.254.0.0", 16],
-  ["100.64.0.0", 10],
-  ["::1", 128],
-  ["fc00::", 7],
-  ["fe80::", 10],
-);
-
-function blocks(...entries: readonly (readonly [string, number])[]): BlockList {
-  const list = new BlockList();
-  for (const [address, bits] of entries) list.addSubnet(address, bits, family(address));
-  return list;
-}
-
-function family(address: string): "ipv4" | "ipv6" {
-  // Node compiles a large regular expression for its first IPv6 address.
-  return address.includes(":") ? "ipv6" : "ipv4";
-}
+const privateBlocks = [
+  "127.0.0.0/8",
+  "10.0.0.0/8",
+  "172.16.0.0/12",
+  "192.168.0.0/16",
+  "169.254.0.0/16",
+  "100.64.0.0/10",
+  "::1/128",
+  "fc00::/7",
+  "fe80::/10",
+];
 
 function isPrivateHost(host: string): boolean {
-  if (isIP(host) === 0) return isLoopback(host);
-  return privateBlocks.check(host, family(host));
+  return addressList(privateBlocks)(host) || isLoopback(host);
 }

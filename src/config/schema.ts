@@ -2,7 +2,7 @@
 import { bodyAccesses, deploymentParts } from "../contract/permissions.ts";
 import type { JsonSchema } from "../plugin.ts";
 import { withSections, type SectionOwner } from "./sections.ts";
-import { integerSchema } from "./option-schemas.ts";
+import { integerSchema } from "../base/shared-schemas.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
 

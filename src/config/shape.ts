@@ -19,7 +19,7 @@ import { methodFaults } from "./methods.ts";
 import { pathProblem } from "./paths.ts";
 import { fileSchema, gatewaySections } from "./schema.ts";
 import { sectionsOf, type SectionOwner } from "./sections.ts";
-import { storeSettingFaults, type StoreShape } from "./store-settings.ts";
+import { storeSettingFaults, type StoreShape } from "./store-faults.ts";
 import { threadFaults, threadsOf } from "./threads.ts";
 import { validate } from "./validate.ts";
 

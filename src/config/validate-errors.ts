@@ -2,7 +2,7 @@
 import { isObject } from "../base/is-object.ts";
 import type { SchemaError } from "../contract/validator.ts";
 import type { SluiceCode } from "../base/errors.ts";
-import { pointerKeys } from "../base/json-pointer.ts";
+import { pointerKey, pointerKeys } from "../base/json-pointer.ts";
 import { fault, type Fault, type Position } from "./fault.ts";
 import { formats, isFormat } from "./formats.ts";
 import { find, keyPositionOf, positionOf, type Located } from "./located.ts";
@@ -72,7 +72,7 @@ export function describeError(
   if (error.propertyName !== undefined) {
     const { code, wanted } = describeWanted(error);
     const key = JSON.stringify(error.propertyName);
-    const at = keyPositionOf(node, childPointer(pointer, error.propertyName), own);
+    const at = keyPositionOf(node, `${pointer}/${pointerKey(error.propertyName)}`, own);
     return fault(code, `invalid key ${key} in ${name}: expected ${wanted}`, { at });
   }
   const at = positionOf(node, pointer, own);
@@ -98,7 +98,7 @@ function removedRemedy(value: unknown, { parentSchema }: SchemaError): string | 
 function describeUnknownKey(node: Located, error: SchemaError, name: string, own: Position): Fault {
   const params: Readonly<Record<string, unknown>> = error.params;
   const key = String(params["additionalProperty"] ?? params["unevaluatedProperty"]);
-  const pointer = childPointer(error.instancePath, key);
+  const pointer = `${error.instancePath}/${pointerKey(key)}`;
   const properties: unknown = error.parentSchema?.["properties"];
   const known = isObject(properties) ? Object.keys(properties) : [];
   return fault("SLUICE_KEY_UNKNOWN", `unknown key ${JSON.stringify(key)} in ${name}`, {
@@ -109,11 +109,6 @@ function describeUnknownKey(node: Located, error: SchemaError, name: string, own
         ? "Remove the key: this mapping does not accept any keys."
         : `Correct or remove the key. Valid keys: ${known.join(", ")}.`,
   });
-}
-
-/** RFC 6901. */
-function childPointer(pointer: string, key: string): string {
-  return `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
 }
 
 const typeWords: Readonly<Record<string, string>> = {

@@ -2,4 +2,4 @@
 export { checkJsonSchema, draft2020 } from "../base/json-schema.ts";
 export type { CompilerOptions, SchemaError, Validator } from "../contract/validator.ts";
 export { schemaCompiler } from "../base/schema-compiler.ts";
-export { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "../base/json-rpc-schemas.ts";
+export { jsonRpcFailure, jsonRpcId, jsonRpcResult } from "../base/shared-schemas.ts";

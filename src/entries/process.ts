@@ -14,7 +14,7 @@ export { drainOf, runUntilStopped, startOrPrintFaults } from "../commands/start.
 export { limitHeapGrowth } from "../commands/server-process.ts";
 export type { Config } from "../config/config.ts";
 export { printFault, type Fault } from "../config/fault.ts";
-export { storeFault } from "../config/store-fault.ts";
+export { storeFault } from "../config/store-faults.ts";
 export { createLog } from "../base/log.ts";
 export { createMetrics } from "../base/metrics.ts";
 export { readPipeline } from "../pipeline/load/check-file.ts";

@@ -52,7 +52,6 @@ const sqlite = {
   busy: 5,
   locked: 6,
   readonly: 8,
-  ioerr: 10,
   corrupt: 11,
   full: 13,
   cantOpen: 14,

@@ -1,9 +1,15 @@
+/** The pool of threads, and how a thread imports the modules of jobs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { openComputePool, type ComputeOptions, type ComputePool } from "../../src/compute/pool.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import type { TestJob } from "./jobs.ts";
+import run from "../../src/compute/run-job.ts";
+import { temporaryFolder } from "../store/folder.ts";
 
 const module = new URL("./jobs.ts", import.meta.url).href;
 
@@ -125,4 +131,19 @@ test("closing ends running and waiting jobs, and no job runs afterwards", async 
   assert.deepEqual(await running, { ok: false, reason: "aborted" });
   assert.deepEqual(await waiting, { ok: false, reason: "aborted" });
   assert.deepEqual(await threads.run({ kind: "none" }), { ok: false, reason: "aborted" });
+});
+
+const job = `import { part } from "./part.mjs"; export default ({ text }) => text + part;`;
+
+test("a module and what it imports are loaded once per version, a failed import is repeated", async (t) => {
+  const folder = temporaryFolder(t);
+  const url = pathToFileURL(join(folder, "job.mjs")).href;
+  const result = (query = ""): Promise<unknown> =>
+    run({ module: url + query, input: { text: "a" } });
+  await assert.rejects(result(), /Cannot find module/);
+  writeFileSync(join(folder, "job.mjs"), job);
+  writeFileSync(join(folder, "part.mjs"), `export const part = "old";`);
+  assert.equal(await result(), "aold");
+  writeFileSync(join(folder, "part.mjs"), `export const part = "new";`);
+  assert.deepEqual([await result(), await result("?v=1")], ["aold", "anew"]);
 });

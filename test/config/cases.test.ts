@@ -60,9 +60,9 @@ test("every code of a fault in pipeline.yaml has a golden case", () => {
     "SLUICE_START_FAILED",
     "SLUICE_STOPPING",
     "SLUICE_RESTART_NEEDED",
-    // test/commands/check-hanging.slow.test.ts
+    // test/main.slow.test.ts
     "SLUICE_PLUGIN_STOP",
-    // They need a package: test/commands/plugin.slow.test.ts and linked-plugins.test.ts.
+    // They need a package: test/commands/plugin.slow.test.ts and check.test.ts.
     "SLUICE_STRICT_LINKED",
     "SLUICE_PLUGIN_GRANTS",
   ];

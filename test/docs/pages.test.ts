@@ -1,10 +1,13 @@
-/** Checks every page, the README of every plugin and the notes: links lead somewhere, and commands and YAML work. */
+/**
+ * Checks every page, the README of every plugin and the notes: links lead somewhere, commands and YAML work, tables agree
+ * with the code, and the guides in docs/deploy name files, values of the chart and variables that exist.
+ */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import GithubSlugger from "github-slugger";
 import { parseArgs } from "node:util";
+import GithubSlugger from "github-slugger";
 import { parse } from "yaml";
 import type { Command, CommandContext } from "../../src/commands/command.ts";
 import { checkParsed } from "../../src/pipeline/load/check-file.ts";
@@ -13,7 +16,7 @@ import { shippedServices } from "../../src/pipeline/load/modules.ts";
 import { loadShipped, shippedPlugins } from "../../src/pipeline/load/load.ts";
 import type { Plugin } from "../../src/plugin.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
-import { root } from "./tables.ts";
+import { root, findTable, renderTables } from "./tables.ts";
 
 const pages = globSync(["*.md", "docs/**/*.md", "plugins/**/README.md", "bench/README.md"], {
   cwd: root,
@@ -219,3 +222,65 @@ for (const { page, line } of lines) {
     assert.match(help, new RegExp(`sluice ${name} ${action}\\b`));
   });
 }
+
+const hint = "run `node test/docs/write-tables.ts && npx oxfmt docs`";
+
+/** Cells without the padding that the formatter adds. An escaped bar is part of its cell. */
+function cells(line: string): string[] {
+  return line
+    .split(/(?<!\\)\|/)
+    .slice(1, -1)
+    .map((cell) => cell.trim());
+}
+
+for (const [name, { page, table }] of await renderTables()) {
+  test(`the table "${name}" of docs/${page} agrees with the code`, () => {
+    const text = readFileSync(join(root, "docs", page), "utf8");
+    const written = findTable(text, name)?.lines.map(cells) ?? [];
+    const [head, , ...rows] = written;
+    assert.ok(table.length > 1);
+    assert.deepEqual([head, ...rows], table, hint);
+  });
+}
+
+const guides = globSync("docs/deploy/*.md", { cwd: root }).toSorted();
+
+for (const guide of guides) {
+  test(`the commands of ${guide} name files that exist`, () => {
+    const shown = [...read(guide).matchAll(/^```\n([^]*?)^```$/gm)].map(([, text = ""]) => text);
+    assert.ok(shown.length > 0);
+    const text = shown.join("");
+    // Files that the commands write, or that a mount brings.
+    const written = new Set([...text.matchAll(/> (deploy\/\S+)/g)].map(([, file]) => file));
+    for (const [file] of text.matchAll(/(?<=[ (])deploy\/[\w./-]+/g)) {
+      assert.ok(written.has(file) || existsSync(join(root, file)), file);
+    }
+  });
+}
+
+test("the guide of the chart sets values that exist", () => {
+  const values: unknown = parse(read("deploy/chart/values.yaml"));
+  const guide = read("docs/deploy/kubernetes.md");
+  const set = [...guide.matchAll(/--set(?:-file)? ([\w.]+)=/g)].map(([, name = ""]) => name);
+  const named = [
+    ...guide.matchAll(/`((?:httpRoute|ingress|tls|autoscaling|networkPolicy|metrics)\.[\w.]+)`/g),
+  ].map(([, name = ""]) => name);
+  assert.ok(set.length >= 3 && named.length >= 3);
+  // Each variable is a member of `variables`.
+  const known = set.map((name) => name.replace(/^variables\..*/, "variables"));
+  for (const name of [
+    ...known,
+    ...named,
+    "terminationGracePeriodSeconds",
+    "durability",
+    "env",
+    "envFrom",
+    "extraVolumes",
+  ]) {
+    let value: unknown = values;
+    for (const part of name.split(".")) {
+      assert.ok(typeof value === "object" && value !== null && part in value, name);
+      value = (value as Record<string, unknown>)[part];
+    }
+  }
+});

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
-import { startDemos } from "../../src/commands/demo.ts";
+import { startDemos } from "../../src/commands/dev.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 import { send, type Answer } from "./tools-gateway.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { parseTime } from "sluice-gateway/services";
-import { startDemos } from "../../src/commands/demo.ts";
+import { startDemos } from "../../src/commands/dev.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
 
 const pipeline = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8")

@@ -9,7 +9,7 @@ import type { Capability } from "sluice-gateway/services";
 import { parse } from "yaml";
 import { nodeSuite } from "../../plugins/confidential/protocol/node-crypto.ts";
 import { evidenceDigest } from "../../plugins/confidential/protocol/report-data.ts";
-import { startDemos } from "../../src/commands/demo.ts";
+import { startDemos } from "../../src/commands/dev.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import {
   startTestGateway,

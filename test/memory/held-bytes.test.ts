@@ -1,6 +1,6 @@
-/** Tests of the algorithm that bounds what clients make the gateway hold, in one thread and in several. */
+/** Tests of the algorithms that bound what clients make the gateway hold, and how slowly a request may arrive. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test, describe } from "node:test";
 import { HeldBytes } from "../../src/memory/held-bytes.ts";
 import { defaultHeldBytes } from "../../src/gateway/open-host-resources.ts";
 import { SharedCount, SharedCounts } from "../../src/memory/shared-count.ts";
@@ -9,6 +9,8 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { MainThreads } from "../../src/gateway/threads/ports.ts";
 import type { Threads } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
+import { ArrivalRate } from "../../src/http/arrival-rate.ts";
+import { UnfinishedBytes } from "../../src/memory/unfinished-bytes.ts";
 
 const mebibyte = 1024 * 1024;
 
@@ -114,4 +116,66 @@ test("the bound follows from the memory of the process", () => {
   assert.equal(of(0, 64 * gibibyte), 2048);
   assert.equal(of(512 * mebibyte, 64 * gibibyte, 128 * mebibyte), 64);
   assert.equal(of(8 * mebibyte, 64 * gibibyte), 16);
+});
+
+const limits = { maxBytes: 100, maxBytesPerOwner: 60 };
+
+describe("the memory of unfinished requests", () => {
+  test("is limited per owner and in total, and a refusal changes nothing", () => {
+    let total = 0;
+    const unfinished = new UnfinishedBytes((bytes) => {
+      total = bytes;
+    });
+    const first = unfinished.hold("a", limits);
+    const second = unfinished.hold("a", limits);
+    const other = unfinished.hold("b", limits);
+    assert.equal(first.resize(40), undefined);
+    assert.equal(second.resize(21), "owner");
+    assert.equal(second.resize(20), undefined);
+    assert.equal(other.resize(41), "total");
+    assert.equal(other.resize(40), undefined);
+    assert.equal(total, 100);
+    assert.equal(first.resize(10), undefined);
+    assert.equal(total, 70);
+    for (const held of [first, second, other, first]) held[Symbol.dispose]();
+    assert.equal(total, 0);
+    assert.equal(unfinished.hold("a", limits).resize(60), undefined);
+  });
+});
+
+describe("the rate at which a request arrives", () => {
+  function watched(): {
+    readonly clock: ReturnType<typeof manualClock>;
+    readonly rate: ArrivalRate;
+    readonly slow: () => number;
+  } {
+    const clock = manualClock();
+    let slow = 0;
+    const rate = new ArrivalRate(clock, () => void slow++);
+    return { clock, rate, slow: () => slow };
+  }
+
+  test("may be anything within the first second, and 64 KiB in 10 s afterwards", () => {
+    const { clock, rate, slow } = watched();
+    rate.add(1_000_000);
+    clock.advance(1_000);
+    rate.add(65_536);
+    clock.advance(10_000);
+    assert.equal(slow(), 0);
+    rate.add(65_535);
+    clock.advance(9_999);
+    assert.equal(slow(), 0);
+    clock.advance(1);
+    assert.equal(slow(), 1);
+    clock.advance(100_000);
+    assert.equal(slow(), 1);
+  });
+
+  test("is not checked any more once the request is complete", () => {
+    const { clock, rate, slow } = watched();
+    clock.advance(5_000);
+    rate[Symbol.dispose]();
+    clock.advance(100_000);
+    assert.equal(slow(), 0);
+  });
 });

@@ -1,10 +1,13 @@
+/** Tests of what is published: files, names of entry points, modules of threads, and the audit of packages. */
 import assert from "node:assert/strict";
-import { globSync } from "node:fs";
+import { globSync, existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { assetsOf } from "../../.ci/assets.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { auditResult } from "../../.ci/audit.ts";
+import { packageRoot, threadModule } from "../../src/base/package-files.ts";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -118,4 +121,33 @@ test("an audit without a result is not taken for a clean one", () => {
   const failed = JSON.stringify({ message: "405 Method Not Allowed", error: { summary: "" } });
   assert.throws(() => auditResult(failed, folders, []), /npm audit has no result/);
   assert.throws(() => auditResult("", folders, []));
+});
+
+const sources = globSync("{src,plugins}/**/*.ts", { cwd: packageRoot }).map((file) => ({
+  file,
+  text: readFileSync(join(packageRoot, file), "utf8"),
+}));
+
+// The build finds the modules of threads by the same pattern (.ci/bundle.ts).
+test("every module that a thread runs exists, and is named by a string literal", () => {
+  const calls = sources.flatMap(({ text }) => text.match(/(?<!function )\bthreadModule\(/g) ?? []);
+  const paths = sources.flatMap(({ text }) => [...text.matchAll(/\bthreadModule\("([^"]+)"\)/g)]);
+  assert.ok(paths.length >= 6);
+  assert.equal(paths.length, calls.length);
+  for (const [, path = ""] of paths) {
+    assert.ok(existsSync(fileURLToPath(threadModule(path))), path);
+  }
+});
+
+// In the bundle, the code of a module is in another file than the module.
+test("no module finds a file relative to its own location", () => {
+  const mayUse = new Set(["src/base/package-files.ts"]);
+  const wrong = sources.filter(
+    ({ file, text }) =>
+      !mayUse.has(file) && /new URL\([^)]*import\.meta\.url|import\.meta\.dirname/.test(text),
+  );
+  assert.deepEqual(
+    wrong.map(({ file }) => file),
+    [],
+  );
 });

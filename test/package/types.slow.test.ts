@@ -1,6 +1,6 @@
-/** A user's TypeScript project that imports every entry point of the package, with nothing but what npm installs. */
+/** The types of the package in a TypeScript project of a user, and new plugins, which compile against them and are packed. */
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { spawnSync, execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { after, test } from "node:test";
@@ -120,3 +120,30 @@ test("the client compiles for a browser, without the types of Node", () => {
   };
   assert.equal(compile("for-browsers", source, options), "");
 });
+
+const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+function run(folder: string, ...args: readonly string[]): void {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    cwd: folder,
+    env,
+    encoding: "utf8",
+  });
+  assert.equal(status, 0, stdout + stderr);
+}
+
+const oxlint = join(root, "node_modules/.bin/oxlint");
+
+for (const kind of ["step", "surface", "tools", "service"]) {
+  test(`a new ${kind} compiles, passes its lint rules and its tests, and is packed`, () => {
+    const folder = join(app, kind);
+    run(app, main, "plugin", "new", `acme-${kind}`, "--kind", kind, "--dir", folder);
+    run(folder, tsc, "-p", folder);
+    run(folder, oxlint, "--deny-warnings");
+    run(folder, "--test");
+    run(folder, main, "plugin", "test");
+    const args = ["pack", "--dry-run", "--ignore-scripts", "--json"];
+    const packed = execFileSync("npm", args, { cwd: folder, env, encoding: "utf8" });
+    assert.match(packed, /"dist\/index\.d\.ts"/);
+    assert.doesNotMatch(packed, /index\.(test|example)/);
+  });
+}

@@ -18,7 +18,7 @@ import { provision, type Generation } from "../../src/pipeline/load/generation.t
 import { Closer } from "../../src/pipeline/load/closer.ts";
 import { noEntries } from "../../src/store/plugin-entries.ts";
 import { noSession } from "../../src/store/session.ts";
-import { noSql } from "../../src/store/sql/no-sql.ts";
+import { noSql } from "../../src/store/sql/work.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
 import type { PluginOrigin } from "../../src/pipeline/load/loaded-plugins.ts";

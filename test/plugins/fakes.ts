@@ -30,7 +30,7 @@ import type {
 import { noEntries, storageOf } from "../../src/store/plugin-entries.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { noSession } from "../../src/store/session.ts";
-import { noSql } from "../../src/store/sql/no-sql.ts";
+import { noSql } from "../../src/store/sql/work.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { silentLog } from "../test-log.ts";
 

@@ -1,8 +1,10 @@
-/** Tests of the lock and the modes of a data folder, and of the contracts of claims and of `host.storage` on it. */
+/** Tests of the data folder: its lock and modes, claims and `host.storage` on it, and tokens sealed with its secret. */
 import assert from "node:assert/strict";
-import { statSync, existsSync } from "node:fs";
+import { statSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, describe, it } from "node:test";
+import { createHmac } from "node:crypto";
+import * as fc from "fast-check";
 import { lockStore } from "../../src/store/lock.ts";
 import { StoreError } from "../../src/store/store-error.ts";
 import { temporaryFolder } from "./folder.ts";
@@ -15,6 +17,7 @@ import { openFolderSql } from "./open-sql.ts";
 import { createSession } from "../../src/store/session.ts";
 import { noEntries, storageOf } from "../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../src/store/plugin-storage.ts";
+import { createSeal, readOrCreateSecret } from "../../src/store/seal.ts";
 
 const inUse = (error: unknown): boolean =>
   error instanceof StoreError && error.code === "SLUICE_STORE_IN_USE" && error.remedy !== "";
@@ -134,4 +137,117 @@ test("a dry run keeps nothing", async () => {
   await storage.set("a", "b");
   await storage.delete("a");
   assert.deepEqual([await storage.get("a"), await storage.list()], [undefined, []]);
+});
+
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+describe("a sealed token", () => {
+  const seal = createSeal("one secret");
+
+  it("opens to the sealed value for its purpose and with its secret", () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), fc.jsonValue()),
+        fc.string(),
+        fc.nat(),
+        (given, purpose, expiresAt) => {
+          const value: unknown = JSON.parse(JSON.stringify(given));
+          const token = seal.seal(purpose, given, expiresAt);
+          assert.match(token, /^[\w-]+\.[\w-]+$/);
+          assert.deepEqual(createSeal("one secret").open(purpose, token), { value, expiresAt });
+          assert.equal(seal.open(`${purpose}.`, token), undefined);
+          assert.equal(createSeal("another").open(purpose, token), undefined);
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+
+  it("does not open if a character is changed, removed or added", () => {
+    const token = seal.seal("session", { key: "key_1" }, 1);
+    for (let at = 0; at < token.length; at++) {
+      for (const other of `${alphabet}.= `) {
+        if (other === token[at]) continue;
+        const forged = token.slice(0, at) + other + token.slice(at + 1);
+        assert.equal(seal.open("session", forged), undefined, forged);
+      }
+      assert.equal(seal.open("session", token.slice(0, at) + token.slice(at + 1)), undefined);
+    }
+    for (const more of ["=", "A", ".", "\n", "%"]) {
+      assert.equal(seal.open("session", token + more), undefined);
+      assert.equal(seal.open("session", more + token), undefined);
+    }
+  });
+
+  it("cannot be guessed", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary", maxLength: 200 }), (text) => {
+        assert.equal(seal.open("session", text), undefined);
+      }),
+      { numRuns: 200 },
+    );
+    for (const text of ["", ".", "..", "e30.", ".e30", "e30.e30"]) {
+      assert.equal(seal.open("session", text), undefined);
+    }
+  });
+});
+
+describe("the secret of a data folder", () => {
+  it("is created once, random and readable only by its owner, and kept across restarts", async (t) => {
+    const folder = temporaryFolder(t);
+    const secret = readOrCreateSecret(folder);
+    assert.match(secret, /^[0-9a-f]{64}$/);
+    assert.equal(readOrCreateSecret(folder), secret);
+    assert.deepEqual(readdirSync(folder), ["secret"]);
+    assert.equal(statSync(join(folder, "secret")).mode & 0o777, 0o600);
+    assert.notEqual(readOrCreateSecret(temporaryFolder(t)), secret);
+    const code = `
+      const { createSeal, readOrCreateSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
+      console.log(createSeal(readOrCreateSecret(${JSON.stringify(folder)})).seal("session", { a: 1 }, 5));`;
+    const { out } = await runModule(code);
+    const opened = createSeal(secret).open("session", out.trim());
+    assert.deepEqual(opened, { value: { a: 1 }, expiresAt: 5 });
+  });
+
+  it("is the same for two processes that start at once", async (t) => {
+    const folder = temporaryFolder(t);
+    const code = `
+      const { readOrCreateSecret } = await import(${JSON.stringify(sourceUrl("src/store/seal.ts"))});
+      console.log(readOrCreateSecret(${JSON.stringify(folder)}));`;
+    const both = await Promise.all([runModule(code), runModule(code)]);
+    const secret = readFileSync(join(folder, "secret"), "utf8");
+    assert.deepEqual(
+      both.map(({ out }) => out.trim()),
+      [secret, secret],
+    );
+    assert.deepEqual(readdirSync(folder), ["secret"]);
+  });
+
+  it("is refused if the file is too short", (t) => {
+    const folder = temporaryFolder(t);
+    for (const text of ["", "\n", "short"]) {
+      writeFileSync(join(folder, "secret"), text);
+      assert.throws(
+        () => readOrCreateSecret(folder),
+        (error) => error instanceof StoreError && error.code === "SLUICE_STORE_CORRUPT",
+      );
+    }
+  });
+
+  it("reports what is wrong with a folder in which it cannot be stored", (t) => {
+    assert.throws(
+      () => readOrCreateSecret(join(temporaryFolder(t), "nowhere")),
+      (error) => error instanceof StoreError && error.remedy !== "",
+    );
+  });
+});
+
+describe("a key of the deployment", () => {
+  it("depends on the secret and the purpose, and never changes", () => {
+    const key = createSeal("one secret").key("a purpose");
+    const known = createHmac("sha256", "one secret").update("a purpose").digest();
+    assert.deepEqual(key, known);
+    assert.notDeepEqual(createSeal("another secret").key("a purpose"), key);
+    assert.notDeepEqual(createSeal("one secret").key("another purpose"), key);
+  });
 });

@@ -11,11 +11,10 @@ import type { Plugin } from "../../plugin.ts";
 import { UsageError, type CommandContext, type OptionValues } from "../command.ts";
 import { optionText } from "../option.ts";
 import type { Subcommand } from "../subcommand.ts";
-import { findPlugins, PackageError, type FoundPlugin } from "./find-plugins.ts";
+import { findPlugins, PackageError, withPackage } from "./find-plugins.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import { install, packagesWithScripts } from "./install.ts";
 import { missingOptions, placesIn, remainingStep } from "./missing-options.ts";
-import { withPackage } from "./test.ts";
 import { messageOf } from "../../base/message-of.ts";
 
 /** `source`: the module, as pipeline.yaml names it. */
@@ -39,8 +38,7 @@ export const add: Subcommand = {
       const scriptsBefore = new Set(packagesWithScripts(folder));
       const installed = await install(spec, folder);
       const withScripts = packagesWithScripts(folder).filter((name) => !scriptsBefore.has(name));
-      const plugins = await pluginsOf(installed);
-      const text = changedText(installed, before, plugins, values);
+      const { plugins, text } = await withPlugins(before, installed, values);
       writeFileSync(configFile, text);
       report(context, installed, plugins, text);
       if (withScripts.length > 0) {
@@ -86,42 +84,33 @@ function unusedOptions(plugins: readonly Added[], values: OptionValues): string[
   ];
 }
 
-/** Throws PackageError if the lines cannot be added to the text. */
-function changedText(
-  { name }: InstalledPackage,
+/** Returns the plugins, and the text with their lines. Throws PackageError if they cannot be added. */
+async function withPlugins(
   text: string,
-  plugins: readonly Added[],
+  installed: InstalledPackage,
   values: OptionValues,
-): string {
+): Promise<{ readonly plugins: readonly Added[]; readonly text: string }> {
   try {
-    return withLines(text, plugins, values);
+    const plugins = await pluginsOf(installed);
+    return { plugins, text: withLines(text, plugins, values) };
   } catch (error) {
-    throw new PackageError(`${name} was installed but not added: ${messageOf(error)}`);
+    throw new PackageError(`${installed.name} was installed but not added: ${messageOf(error)}`);
   }
 }
 
-/** Throws PackageError if the package has no plugins that this gateway can load. */
+/** Throws an Error if the package has no plugins that this gateway can load. */
 async function pluginsOf({ folder, name }: InstalledPackage): Promise<Added[]> {
-  const notAdded = `${name} was installed but not added`;
   const hook = ownPackageHook();
-  let found: FoundPlugin[];
-  try {
-    found = await findPlugins(folder);
-  } catch (error) {
-    throw error instanceof PackageError ? new PackageError(`${notAdded}: ${error.message}`) : error;
-  } finally {
-    hook.deregister();
-  }
+  const found = await findPlugins(folder).finally(() => hook.deregister());
   return found.map(({ entry, plugin }) => {
     const [problem] = pluginProblems(plugin);
-    if (problem !== undefined) throw new PackageError(`${notAdded}: ${problem}`);
+    if (problem !== undefined) throw new Error(problem);
     if (plugin.contract !== undefined && !supportsContract(plugin.contract)) {
       const wanted = `version ${plugin.contract} of the plugin contract; this release has ${contractVersion}`;
-      throw new PackageError(`${notAdded}: it needs ${wanted}`);
+      throw new Error(`it needs ${wanted}`);
     }
     if (shippedPlugins().has(plugin.name)) {
-      const taken = `a plugin that ships with Sluice has the name ${plugin.name}, too`;
-      throw new PackageError(`${notAdded}: ${taken}`);
+      throw new Error(`a plugin that ships with Sluice has the name ${plugin.name}, too`);
     }
     return { source: `${name}${entry.slice(1)}`, plugin };
   });
@@ -203,15 +192,16 @@ function checkPresent({ source, plugin }: Added, present: unknown): void {
   );
 }
 
+function routesIn(text: string): readonly Readonly<Record<string, unknown>>[] {
+  const routes = valueAt(text, ["routes"]);
+  return Array.isArray(routes) ? routes.filter(isObject) : [];
+}
+
 /** Undefined if no route uses a list. */
 function mostUsedList(text: string): string | undefined {
-  const routes = valueAt(text, ["routes"]);
-  const steps: unknown[] = Array.isArray(routes)
-    ? routes.flatMap((route: unknown) => (isObject(route) ? route["run"] : []))
-    : [];
-  const names = steps.flatMap((step) =>
-    isObject(step) && typeof step["use"] === "string" ? [step["use"]] : [],
-  );
+  const names = routesIn(text)
+    .flatMap(({ run }) => run)
+    .flatMap((step) => (isObject(step) && typeof step["use"] === "string" ? [step["use"]] : []));
   const counted = [...Map.groupBy(names, (name) => name)];
   return counted.toSorted(([, a], [, b]) => b.length - a.length)[0]?.[0];
 }
@@ -248,11 +238,8 @@ function report(
 }
 
 function stepsOfRoute(text: string, surface: string): string | undefined {
-  const routes = valueAt(text, ["routes"]);
-  const route: unknown = Array.isArray(routes)
-    ? routes.find((each: unknown) => isObject(each) && placesIn(each["to"], surface).length > 0)
-    : undefined;
-  if (!isObject(route)) return undefined;
+  const route = routesIn(text).find(({ to }) => placesIn(to, surface).length > 0);
+  if (route === undefined) return undefined;
   const { run: steps = [] } = route;
   if (Array.isArray(steps) && steps.length === 0) {
     return "no steps, so it is public and has no rate limit";

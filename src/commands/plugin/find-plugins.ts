@@ -6,6 +6,7 @@ import { isObject } from "../../base/is-object.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import type { Plugin } from "../../plugin.ts";
 import type { StepExample } from "../../testing/test-plugin.ts";
+import type { CommandContext } from "../command.ts";
 
 export interface FoundPlugin {
   /** Name of the export: `.` or `./tenant`. */
@@ -21,6 +22,19 @@ export interface FoundPlugin {
 
 /** The message contains the reason why a package cannot be used and, if there is one, the remedy. */
 export class PackageError extends Error {}
+
+export async function withPackage(
+  context: CommandContext,
+  work: () => Promise<0 | 1>,
+): Promise<0 | 1> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof PackageError)) throw error;
+    context.printToStderr(`plugin: ${error.message}`);
+    return 1;
+  }
+}
 
 /** Returns modules by the name of their export. Throws PackageError without `name`, `version` or `exports`. */
 function exportedModules(folder: string): Readonly<Record<string, string>> {

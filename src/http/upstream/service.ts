@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { splitUrls } from "../../config/formats.ts";
-import { integerSchema } from "../../config/option-schemas.ts";
+import { integerSchema } from "../../base/shared-schemas.ts";
 import { pointerKey } from "../../base/json-pointer.ts";
 import { defineService, type JsonSchema, type Upstream, type Upstreams } from "../../plugin.ts";
 import { createForwarder } from "./forward.ts";

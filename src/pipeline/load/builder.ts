@@ -3,7 +3,7 @@ import { fault, type Fault, type Position } from "../../config/fault.ts";
 import { dependents } from "../../config/services.ts";
 import { bodyHookProblem, PermissionError } from "../../contract/permissions.ts";
 import { deprecatedHooks } from "../../contract/version.ts";
-import { storeFault } from "../../config/store-fault.ts";
+import { storeFault } from "../../config/store-faults.ts";
 import type { SluiceCode } from "../../base/errors.ts";
 import type {
   Host,

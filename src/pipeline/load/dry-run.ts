@@ -18,7 +18,7 @@ import { provision, type Generation } from "./generation.ts";
 import { noEntries } from "../../store/plugin-entries.ts";
 import { createSeal } from "../../store/seal.ts";
 import { noSession } from "../../store/session.ts";
-import { noSql } from "../../store/sql/no-sql.ts";
+import { noSql } from "../../store/sql/work.ts";
 import { KeptParts } from "./kept-parts.ts";
 import type { HostResources } from "./host-resources.ts";
 import { coreMetrics } from "../observe/stats.ts";

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { canonicalJson } from "../../base/canonical-json.ts";
 import { routeTitle } from "../../config/check.ts";
 import type { Config, StepUse } from "../../config/config.ts";
-import type { SettingsDigests } from "../../store/postgres/gateway-settings.ts";
+import type { SettingsDigests } from "../../store/postgres/gateway-rows.ts";
 import { shippedModules } from "./modules.ts";
 
 /** Each route has a digest of its own, so that gateways with different routes are compared in those that they share. */

@@ -18,7 +18,7 @@ import {
   settingsMigration,
   type OtherSettings,
   type SettingsDigests,
-} from "./gateway-settings.ts";
+} from "./gateway-rows.ts";
 import { createMessageSeal, type MessageSeal, type ReplicaMessage } from "./message-seal.ts";
 import type { Migration } from "./migrations.ts";
 

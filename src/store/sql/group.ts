@@ -77,23 +77,15 @@ async function runAlone(group: Group, work: Work, clock: Clock): Promise<Result>
     // The result of a statement is always its rows.
     return result.value as readonly SqlRow[];
   };
-  const result = await withTimeLimit(runWork(run, work), clock);
+  const late = (): Error => new Error(`a transaction took longer than ${transactionMs} ms`);
+  const result = await runWork(run, work, { clock, ms: transactionMs, late }).then(
+    (value): Result => ({ value }),
+    (error: unknown): Result => ({ error }),
+  );
   hasEnded = true;
   if ("error" in result) group.add(control("ROLLBACK TO work"));
   group.add(control("RELEASE work"));
   return result;
-}
-
-async function withTimeLimit(work: Promise<unknown>, clock: Clock): Promise<Result> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  using _limit = clock.after(transactionMs, () =>
-    reject(new Error(`a transaction took longer than ${transactionMs} ms`)),
-  );
-  try {
-    return { value: await Promise.race([work, late]) };
-  } catch (error) {
-    return { error };
-  }
 }
 
 function control(text: string): Statement {

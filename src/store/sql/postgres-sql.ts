@@ -56,7 +56,7 @@ async function runTransaction<T>(options: TransactionOptions<T>): Promise<T> {
       const checked: RunSql = (statement, values) => explained(run(statement, values));
       const [row] = await checked(prepare);
       id = text(row ?? {}, "id");
-      const result = await withTimeLimit(runWork(checked, work), clock);
+      const result = await runWork(checked, work, { clock, ms: maxTransactionMs, late });
       done = { result };
       return result;
     });
@@ -67,19 +67,12 @@ async function runTransaction<T>(options: TransactionOptions<T>): Promise<T> {
   }
 }
 
-async function withTimeLimit<T>(work: Promise<T>, clock: Pick<Clock, "after">): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  using _limit = clock.after(maxTransactionMs, () =>
-    late.reject(
-      postgresError(
-        "SLUICE_STORE_BUSY",
-        `a transaction took longer than ${maxTransactionMs} ms and was rolled back`,
-        "Report this as a bug, with the log lines before it.",
-      ),
-    ),
+const late = (): Error =>
+  postgresError(
+    "SLUICE_STORE_BUSY",
+    `a transaction took longer than ${maxTransactionMs} ms and was rolled back`,
+    "Report this as a bug, with the log lines before it.",
   );
-  return await Promise.race([work, late.promise]);
-}
 
 /** Finds out whether a transaction was committed whose answer was lost. Rejects with StoreError if it cannot. */
 async function isCommitted(

@@ -1,10 +1,29 @@
-import type { RunSql } from "../../contract/sql.ts";
+import type { Clock } from "../../contract/clock.ts";
+import type { RunSql, Sql } from "../../contract/sql.ts";
+
+/** The time limit of a transaction, because others wait for it. `late`: the error after `ms` milliseconds. */
+interface WorkLimit {
+  readonly clock: Pick<Clock, "after">;
+  readonly ms: number;
+  readonly late: () => Error;
+}
+
+/** Runs the work of a transaction. Rejects, although the work continues, when its time is over. */
+export async function runWork<T>(
+  run: RunSql,
+  work: (run: RunSql) => Promise<T>,
+  { clock, ms, late }: WorkLimit,
+): Promise<T> {
+  const { promise: timeout, reject } = Promise.withResolvers<never>();
+  using _limit = clock.after(ms, () => reject(late()));
+  return await Promise.race([failWithStatements(run, work), timeout]);
+}
 
 /**
- * Runs the work of a transaction. After a statement that has failed, all others fail and so does the work, even if it
- * handles the error: PostgreSQL would accept the COMMIT and roll back.
+ * After a statement that has failed, all others fail and so does the work, even if it handles the error: PostgreSQL would
+ * accept the COMMIT and roll back.
  */
-export async function runWork<T>(run: RunSql, work: (run: RunSql) => Promise<T>): Promise<T> {
+async function failWithStatements<T>(run: RunSql, work: (run: RunSql) => Promise<T>): Promise<T> {
   const failures: unknown[] = [];
   const result = await work(async (text, values) => {
     if (failures.length > 0) throw failures[0];
@@ -18,3 +37,9 @@ export async function runWork<T>(run: RunSql, work: (run: RunSql) => Promise<T>)
   if (failures.length > 0) throw failures[0];
   return result;
 }
+
+/** Tables that are always empty, for a dry run, which must not change the store. */
+export const noSql: Sql = {
+  query: () => Promise.resolve([]),
+  transaction: (work) => work(noSql.query),
+};

@@ -1,15 +1,18 @@
 import type { RunSql } from "../../contract/sql.ts";
 import type { Store } from "../../contract/store.ts";
 import type { Threads } from "../../contract/threads.ts";
-import {
-  beginCall,
-  endCall,
-  queryCall,
-  runCall,
-  type Begun,
-  type Ended,
-  type Statement,
-} from "./store-calls.ts";
+
+/** A request to the main thread. `id`: that of a transaction, which the thread has chosen. */
+export type StoreCall =
+  | { readonly kind: "query"; readonly lane: string; readonly statement: Statement }
+  | { readonly kind: "begin"; readonly lane: string; readonly id: string }
+  | { readonly kind: "run"; readonly id: string; readonly statement: Statement }
+  /** `isFailed`: the changes are dropped. */
+  | { readonly kind: "end"; readonly id: string; readonly isFailed: boolean };
+
+type Statement = Parameters<RunSql>;
+
+export const storeCall = "store";
 
 interface Transaction {
   readonly thread: number;
@@ -22,7 +25,7 @@ interface Transaction {
 
 export function serveStore(threads: Threads, sql: Store["sql"]): Disposable {
   const open = new Map<string, Transaction>();
-  const begin = async ({ id, lane }: Begun, thread: number): Promise<void> => {
+  const begin = async (id: string, lane: string, thread: number): Promise<void> => {
     const begun = Promise.withResolvers<RunSql>();
     const ended = Promise.withResolvers<void>();
     const done = sql(lane).transaction(async (run) => {
@@ -42,30 +45,17 @@ export function serveStore(threads: Threads, sql: Store["sql"]): Disposable {
     if (found === undefined) throw new Error("the transaction has ended");
     return found;
   };
+  const answer = async (call: StoreCall, from: number): Promise<unknown> => {
+    if (call.kind === "query") return sql(call.lane).query(...call.statement);
+    if (call.kind === "begin") return begin(call.id, call.lane, from);
+    const { begun, end, done } = find(call.id);
+    if (call.kind === "run") return (await begun)(...call.statement);
+    end(call.isFailed ? new Error("the thread has ended the transaction") : undefined);
+    return done;
+  };
   const stack = new DisposableStack();
   // Only src/store/threads/thread-store.ts makes these calls.
-  stack.use(
-    threads.serve(queryCall, (value) => {
-      const { lane, text, values } = value as Statement & { readonly lane: string };
-      return sql(lane).query(text, values);
-    }),
-  );
-  stack.use(threads.serve(beginCall, (value, from) => begin(value as Begun, from)));
-  stack.use(
-    threads.serve(runCall, async (value) => {
-      const { id, text, values } = value as Statement & { readonly id: string };
-      const run = await find(id).begun;
-      return run(text, values);
-    }),
-  );
-  stack.use(
-    threads.serve(endCall, async (value) => {
-      const { id, isFailed } = value as Ended;
-      const { end, done } = find(id);
-      end(isFailed ? new Error("the thread has ended the transaction") : undefined);
-      await done;
-    }),
-  );
+  stack.use(threads.serve(storeCall, (value, from) => answer(value as StoreCall, from)));
   stack.use(
     threads.onEnded((thread) => {
       for (const transaction of open.values()) {

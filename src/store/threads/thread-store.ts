@@ -7,7 +7,7 @@ import type { Threads } from "../../contract/threads.ts";
 import { messageOf } from "../../base/message-of.ts";
 import { createSession } from "../session.ts";
 import { StoreError, type StoreErrorCode } from "../store-error.ts";
-import { beginCall, endCall, queryCall, runCall, type Begun } from "./store-calls.ts";
+import { storeCall, type StoreCall } from "./serve-store.ts";
 
 interface ThreadStore {
   readonly sql: (lane: string) => Sql;
@@ -15,27 +15,25 @@ interface ThreadStore {
 }
 
 export function storeOverThreads(threads: Threads, clock: Clock): ThreadStore {
-  const ask = async (name: string, value: unknown): Promise<unknown> => {
+  const ask = async (call: StoreCall): Promise<readonly SqlRow[]> => {
     try {
-      return await threads.call(name, value);
+      // The main thread answers statements with their rows.
+      return (await threads.call(storeCall, call)) as readonly SqlRow[];
     } catch (error) {
       throw storeError(error);
     }
   };
-  // The main thread answers statements with their rows.
-  const rowsOf = async (name: string, value: unknown): Promise<readonly SqlRow[]> =>
-    (await ask(name, value)) as readonly SqlRow[];
   const sql = (lane: string): Sql => ({
-    query: (text, values = []) => rowsOf(queryCall, { lane, text, values }),
+    query: (...statement) => ask({ kind: "query", lane, statement }),
     async transaction(work) {
       const id = randomUUID();
       try {
-        await ask(beginCall, { id, lane } satisfies Begun);
-        const result = await work((text, values = []) => rowsOf(runCall, { id, text, values }));
-        await ask(endCall, { id, isFailed: false });
+        await ask({ kind: "begin", id, lane });
+        const result = await work((...statement) => ask({ kind: "run", id, statement }));
+        await ask({ kind: "end", id, isFailed: false });
         return result;
       } catch (error) {
-        await ask(endCall, { id, isFailed: true }).catch(() => {});
+        await ask({ kind: "end", id, isFailed: true }).catch(() => {});
         throw error;
       }
     },

@@ -3,10 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseConfig } from "../../../src/config/parse-config.ts";
 import { sharedSettings } from "../../../src/pipeline/load/shared-settings.ts";
-import {
-  differenceFrom,
-  type SettingsDigests,
-} from "../../../src/store/postgres/gateway-settings.ts";
+import { differenceFrom, type SettingsDigests } from "../../../src/store/postgres/gateway-rows.ts";
 
 const sections = {
   plans: { free: { rps: 2, includedCu: 10 } },

@@ -1,4 +1,4 @@
-/** Archives that an attacker wrote: nothing outside the data folder changes, and nothing in it. */
+/** Archives that are damaged or that an attacker wrote: nothing outside the data folder changes, and nothing in it. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -109,6 +109,12 @@ const archives: Readonly<Record<string, readonly Entry[]>> = {
     manifestOf({ secret: { ...listedSecret, bytes: 8_000_000_000 } }),
     { ...secret, size: 8_000_000_000 },
   ],
+  "a file that the manifest does not list": [
+    manifestOf({ secret: listedSecret }),
+    secret,
+    { path: "more", content: "planted" },
+  ],
+  "a manifest without its members": [{ path: "manifest.json", content: "{}" }, secret],
   "a manifest of 64 MiB": [{ path: "manifest.json", content: Buffer.alloc(zeros, " ") }],
   "more files than a backup has": Array.from({ length: 2_000 }, (_, at) => ({ path: `f-${at}` })),
 };

@@ -1,15 +1,30 @@
-/** Tests of the state machine of connections to PostgreSQL: their limits, transactions, failures and end. */
+/** Tests of connections to PostgreSQL, of the algorithm that creates and checks its tables, and of claims after a restore. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Socket } from "node:net";
 import { test, type TestContext } from "node:test";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import type { RunStatement } from "../../../src/contract/store.ts";
 import { createMetrics, type RenderedMetrics } from "../../../src/base/metrics.ts";
 import { explainPostgres, PostgresFailure } from "../../../src/store/postgres/failure.ts";
 import { openPostgres, type PostgresPool } from "../../../src/store/postgres/postgres.ts";
 import { startFaultProxy } from "../fault-proxy.ts";
-import { createDatabase } from "../servers.ts";
+import { createDatabase, startPgBouncer, runSql } from "../servers.ts";
+import {
+  checkSchema,
+  schemaVersion,
+  upgradeSchema,
+} from "../../../src/store/postgres/migrations.ts";
+import { createSeal } from "../../../src/store/seal.ts";
+import { claimTables, openClaims, type ClaimsService } from "../../../src/store/claims.ts";
+import { postgresSql } from "../../../src/store/sql/postgres-sql.ts";
+import { postgresScripts } from "../../../src/store/sql/tables.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { until } from "../../plugins/billing/shipping/fixture.ts";
+import { silentLog } from "../../test-log.ts";
+import { createSession } from "../../../src/store/session.ts";
 
 function open(
   t: TestContext,
@@ -163,4 +178,119 @@ test("statements on separate connections do not wait for others, and those that 
   await pool.close();
   assert.deepEqual(new Set(await Promise.all(waiting)), new Set(["ended"]));
   await assert.rejects(separate.query("test", "SELECT 1"));
+});
+
+const seal = createSeal("a secret of this deployment");
+const first = { name: "one", sql: "CREATE TABLE sluice.one (id int)" };
+const second = { name: "two", sql: "CREATE TABLE sluice.two (id int)" };
+const breaking = { name: "three", sql: "DROP TABLE sluice.one", excludesOlder: true };
+
+async function openEmpty(t: TestContext): Promise<PostgresPool> {
+  return open(t, await createDatabase(t)).pool;
+}
+
+test("upgrades run the missing scripts once, in order", async (t) => {
+  const pool = await openEmpty(t);
+  assert.equal(await schemaVersion(pool), 0);
+  assert.deepEqual(await upgradeSchema(pool, [first], seal), { before: 0, after: 1 });
+  assert.deepEqual(await upgradeSchema(pool, [first, second], seal), { before: 1, after: 2 });
+  assert.deepEqual(await upgradeSchema(pool, [first, second], seal), { before: 2, after: 2 });
+  assert.equal(await schemaVersion(pool), 2);
+  await checkSchema(pool, [first, second], seal);
+});
+
+test("the scripts of a module that is added later run, wherever the module is in the order", async (t) => {
+  const pool = await openEmpty(t);
+  await upgradeSchema(pool, [second], seal);
+  assert.deepEqual(await upgradeSchema(pool, [first, second], seal), { before: 1, after: 2 });
+  await checkSchema(pool, [first, second], seal);
+});
+
+test("upgrades at the same time wait for each other, also through PgBouncer", async (t) => {
+  const direct = await createDatabase(t);
+  const bounced = await startPgBouncer(t, direct);
+  if (bounced === undefined) return;
+  const pools = [direct, bounced, bounced].map((url) => open(t, url).pool);
+  const done = await Promise.all(pools.map((pool) => upgradeSchema(pool, [first, second], seal)));
+  assert.deepEqual(
+    done.map(({ before }) => before).toSorted((a, b) => a - b),
+    [0, 2, 2],
+  );
+});
+
+test("a script that fails leaves nothing behind", async (t) => {
+  const pool = await openEmpty(t);
+  const broken = { name: "one", sql: "CREATE TABLE sluice.one (id int); SELECT 1 / 0" };
+  await assert.rejects(upgradeSchema(pool, [broken], seal), { code: "22012" });
+  assert.equal(await schemaVersion(pool), 0);
+});
+
+test("a database without the tables of this release is a fault with a remedy", async (t) => {
+  const pool = await openEmpty(t);
+  await assert.rejects(checkSchema(pool, [first], seal), {
+    code: "SLUICE_STORE_OLDER",
+    message: "the PostgreSQL database has no tables of Sluice",
+    remedy: "Run `sluice store upgrade`.",
+  });
+  await upgradeSchema(pool, [first], seal);
+  await assert.rejects(checkSchema(pool, [first, second], seal), {
+    code: "SLUICE_STORE_OLDER",
+    message: "the PostgreSQL database is older than this release: it lacks the tables of two",
+  });
+});
+
+test("older code works with newer tables until a script excludes it", async (t) => {
+  const pool = await openEmpty(t);
+  await upgradeSchema(pool, [first, second], seal);
+  await checkSchema(pool, [first], seal);
+  await upgradeSchema(pool, [first, second, breaking], seal);
+  await assert.rejects(checkSchema(pool, [first], seal), { code: "SLUICE_STORE_NEWER" });
+  await assert.rejects(upgradeSchema(pool, [first], seal), { code: "SLUICE_STORE_NEWER" });
+});
+
+test("the documented commands enter another secret of the deployment", async (t) => {
+  const pool = await openEmpty(t);
+  await upgradeSchema(pool, [first], seal);
+  const page = readFileSync(new URL("../../../docs/operations.md", import.meta.url), "utf8");
+  const [, compute = "", statement = ""] =
+    /^(check=.+)\npsql "\$DATABASE_URL" -c (".+")$/m.exec(page) ?? [];
+  const env = { ...process.env, GATEWAY_SECRET: "a new secret of this deployment" };
+  const sql = execFileSync("sh", ["-c", `${compute}\nprintf %s ${statement}`], { env });
+  await pool.query("main", sql.toString());
+  await checkSchema(pool, [first], createSeal(env.GATEWAY_SECRET));
+  await assert.rejects(checkSchema(pool, [first], seal), { code: "SLUICE_STORE_SECRET" });
+});
+
+test("another deployment secret is a fault", async (t) => {
+  const pool = await openEmpty(t);
+  await upgradeSchema(pool, [first], seal);
+  const other = createSeal("a secret of another deployment");
+  await assert.rejects(checkSchema(pool, [first], other), { code: "SLUICE_STORE_SECRET" });
+  await assert.rejects(upgradeSchema(pool, [first], other), { code: "SLUICE_STORE_SECRET" });
+});
+
+test("after a restore, which gives numbers of endings again, a running gateway still follows", async (t) => {
+  const url = await createDatabase(t);
+  const { pool } = open(t, url);
+  await upgradeSchema(pool, postgresScripts(claimTables), seal);
+  const openOne = async (): Promise<ClaimsService> => {
+    const sql = postgresSql(pool, "claims");
+    const session = createSession(sql.query, systemClock);
+    const claims = await openClaims(sql, session, systemClock, silentLog);
+    t.after(() => claims.close());
+    return claims;
+  };
+  const one = await openOne();
+  const two = await openOne();
+  const later = Date.now() + 60_000;
+  for (const id of ["a", "b", "c"]) await one.end(id, later);
+  await until(() => Promise.resolve(two.hasEnded("c")));
+  await runSql(
+    url,
+    "DELETE FROM sluice.endings WHERE id <> 'a'",
+    "SELECT setval('sluice.endings_no', 1)",
+  );
+  await one.end("d", later);
+  await until(() => Promise.resolve(two.hasEnded("d")));
+  assert.ok(two.hasEnded("b"), "what has ended stays ended");
 });

@@ -6,7 +6,7 @@ import { createMetrics, type RenderedMetrics } from "../../../src/base/metrics.t
 import type { Clock, Replicas } from "../../../src/plugin.ts";
 import { claimTables } from "../../../src/store/claims.ts";
 import { postgresScripts } from "../../../src/store/sql/tables.ts";
-import type { SettingsDigests } from "../../../src/store/postgres/gateway-settings.ts";
+import type { SettingsDigests } from "../../../src/store/postgres/gateway-rows.ts";
 import { createMessageSeal } from "../../../src/store/postgres/message-seal.ts";
 import { upgradeSchema } from "../../../src/store/postgres/migrations.ts";
 import { openPostgres } from "../../../src/store/postgres/postgres.ts";

@@ -8,7 +8,7 @@ import {
   type TestGateway,
   type TestKey,
 } from "../../../../plugins/contracts/testing.ts";
-import { startDemos } from "../../../../src/commands/demo.ts";
+import { startDemos } from "../../../../src/commands/dev.ts";
 import { launchChromium } from "../../../browser.ts";
 import { openWatchedPage, saveScreenshot, widthExcess } from "../../../watched-page.ts";
 import { seen } from "../../../e2e/tools-plugin.ts";

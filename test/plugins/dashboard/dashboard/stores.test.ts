@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { storeStates } from "../../../../plugins/dashboard/dashboard/stores.ts";
 import type { Postgres, Redis, Store, Replicas } from "../../../../src/plugin.ts";
-import { noSql } from "../../../../src/store/sql/no-sql.ts";
+import { noSql } from "../../../../src/store/sql/work.ts";
 import { noSession } from "../../../../src/store/session.ts";
 import { askAllGateways } from "../../../../plugins/dashboard/dashboard/other-gateways.ts";
 import { keptLog } from "../../../test-log.ts";

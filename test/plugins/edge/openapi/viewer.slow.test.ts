@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it, test } from "node:test";
 import { promisify } from "node:util";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { startDemos } from "../../../../src/commands/demo.ts";
+import { startDemos } from "../../../../src/commands/dev.ts";
 import { launchChromium } from "../../../browser.ts";
 import { openWatchedPage, faintTexts, saveScreenshot } from "../../../watched-page.ts";
 

@@ -1,11 +1,30 @@
+/** The plots of the benchmarks, and the demo of three gateways with one budget. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { test } from "node:test";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { join } from "node:path";
-import { test } from "node:test";
+import { drawPlots, readPage } from "../../bench/plot.ts";
 import { ask, signIn } from "../plugins/dashboard/dashboard/gateway.ts";
 
 const root = join(import.meta.dirname, "../..");
+
+test("the plots show the tables of their pages", () => {
+  for (const [file, { svg, page }] of drawPlots(readPage)) {
+    const committed = readFileSync(join(root, file), "utf8");
+    assert.equal(committed, svg, `run \`npm run bench -- --plot\` to draw ${file} again`);
+    const link = relative(dirname(page), file);
+    assert.ok(readPage(page).includes(`(${link})`), `${page} shows ${link}`);
+  }
+});
+
+test("a table without the column of a plot is an error", () => {
+  const column = "CPU µs, 256 connections";
+  const renamed = (page: string): string => readPage(page).replaceAll(column, "CPU");
+  assert.throws(() => drawPlots(renamed), /no column "CPU µs, 256 connections"/);
+  assert.throws(() => drawPlots(() => "# Benchmarks\n"), /no table "The node proxy"/);
+});
 
 test("npm run replicas spends one budget exactly through three gateways, whose dashboards accept the printed key", async () => {
   const demo = spawn(process.execPath, [join(root, "bench/replicas/demo.ts")], {

@@ -1,11 +1,13 @@
-/**
- * Digests of the settings that must be equal on all gateways with the same database. Each gateway applies its own
- * settings, so a difference is reported, but no gateway is refused because of it.
- */
+/** What gateways with the same database read about each other in the table `sluice.gateways`. */
 import { isObject } from "../../base/is-object.ts";
+import type { RunSql } from "../../contract/sql.ts";
+import { number, text } from "../row.ts";
 import type { Migration } from "./migrations.ts";
 
-/** A digest per section and per route of pipeline.yaml. */
+/**
+ * Digests of the settings that must be equal on all gateways, per section and per route of pipeline.yaml. Each gateway
+ * applies its own settings, so a difference is reported, but no gateway is refused because of it.
+ */
 export type SettingsDigests = Readonly<Record<string, string>>;
 
 /** Gateways of older releases write no digests. */
@@ -51,4 +53,26 @@ export function differenceFrom(
   }
   if (gateways.length === 0) return undefined;
   return { gateways, sections: [...sections].toSorted() };
+}
+
+export interface GatewayMark {
+  readonly name: string;
+  /** 0 if it has not shown the mark yet. */
+  readonly mark: number;
+  /** Time since the last heartbeat of the gateway, which sends one every second. */
+  readonly silentMs: number;
+}
+
+/** Returns the marks of the gateways that have sent a heartbeat in the last ten minutes and have not been stopped. */
+export async function gatewayMarks(query: RunSql, mark: string): Promise<readonly GatewayMark[]> {
+  const rows = await query(
+    `SELECT name, coalesce(CAST(marks ->> $1 AS bigint), 0) AS mark, sluice.now_ms() - heard_at AS silent_ms
+     FROM sluice.gateways ORDER BY name, id`,
+    [mark],
+  );
+  return rows.map((row) => ({
+    name: text(row, "name"),
+    mark: number(row, "mark"),
+    silentMs: number(row, "silent_ms"),
+  }));
 }

@@ -1,4 +1,4 @@
-/** Tests of the parser of placeholders for environment variables. */
+/** Tests of the parsers of placeholders and formats, of the suggestion of similar names, and of the texts of faults. */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,6 +6,10 @@ import { test } from "node:test";
 import * as fc from "fast-check";
 import { temporaryFolder } from "../store/folder.ts";
 import { expandText, type Environment } from "../../src/config/environment.ts";
+import { formats } from "../../src/config/formats.ts";
+import { editDistance, nearest } from "../../src/config/nearest.ts";
+import { fault, orderFaults, shownPath, type Position } from "../../src/config/fault.ts";
+import { sluiceErrors } from "../../src/base/errors.ts";
 
 const at = { file: "pipeline.yaml", line: 3, col: 7 };
 
@@ -54,14 +58,14 @@ test("expanding any text does not throw, and faults never contain the values of 
     fc.property(text, (input) => {
       const { faults } = expandText(input, { A: "s3cret", B: undefined }, at);
       assert.ok(!JSON.stringify(faults).includes("s3cret"));
-      assert.ok(faults.every((fault) => fault.at === at));
+      assert.ok(faults.every((one) => one.at === at));
     }),
   );
 });
 
 test("all faults of a text are found", () => {
   const { faults } = expandText("${A} ${1} ${B:-x} ${C", {}, at);
-  const codes = faults.map((fault) => fault.code);
+  const codes = faults.map((one) => one.code);
   assert.deepEqual(codes, ["SLUICE_ENV_UNSET", "SLUICE_ENV_SYNTAX", "SLUICE_ENV_SYNTAX"]);
 });
 
@@ -105,4 +109,88 @@ test("a file that cannot be the value of a variable is a fault that does not sho
   assert.deepEqual(faultsOf(file("large", "x".repeat(65_537))), [
     `${code} "/large" has 65537 bytes; the maximum is 65536`,
   ]);
+});
+
+test("https-url accepts an origin with a path, over TLS or on this machine", () => {
+  const { test: accepts, pattern } = formats["https-url"];
+  const good = [
+    "https://id.example.com",
+    "https://id.example.com:8443/realms/main/",
+    "https://[2001:db8::1]/a@b",
+    "http://127.0.0.1:8080/realms/main",
+    "http://localhost",
+  ];
+  for (const url of good) {
+    assert.ok(accepts(url), url);
+    assert.match(url, new RegExp(pattern));
+  }
+  const bad = [
+    "http://id.example.com",
+    "ftp://id.example.com",
+    "id.example.com",
+    "https://",
+    "https://id.example.com/?tenant=1",
+    "https://id.example.com?",
+    "https://id.example.com/#main",
+    "https://id.example.com/#",
+    "https://user@id.example.com",
+    "https://user:secret@id.example.com/",
+    "https://:secret@id.example.com/",
+    "http://user@localhost",
+  ];
+  for (const url of bad) assert.ok(!accepts(url), url);
+});
+
+test("a name never suggests itself", () => {
+  assert.equal(nearest("meter", ["meter"]), undefined);
+});
+
+const word = fc.string({ unit: fc.constantFrom("a", "b", "c"), maxLength: 8 });
+
+test("the distance is 0 only between equal words, symmetric, and at most the longer length", () => {
+  fc.assert(
+    fc.property(word, word, (a, b) => {
+      const distance = editDistance(a, b, 100);
+      assert.equal(distance === 0, a === b);
+      assert.equal(distance, editDistance(b, a, 100));
+      assert.ok(distance <= Math.max(a.length, b.length));
+    }),
+  );
+});
+
+test("a limit never changes a distance below it", () => {
+  fc.assert(
+    fc.property(word, word, fc.integer({ min: 1, max: 9 }), (a, b, limit) => {
+      assert.equal(editDistance(a, b, limit), Math.min(limit, editDistance(a, b, 100)));
+    }),
+  );
+});
+
+test("two swapped neighbours count as one mistake", () => {
+  assert.equal(editDistance("abcd", "abdc", 100), 1);
+});
+
+test("faults are sorted by file, and those without a position come first", () => {
+  const placeIn = (file: string, line: number): Position => ({ file, line, col: 1 });
+  const faults = [
+    fault("SLUICE_KEY_UNKNOWN", "b", { at: placeIn("/srv/x.yaml", 1) }),
+    fault("SLUICE_KEY_UNKNOWN", "a", { at: placeIn("/srv/pipeline.yaml", 9) }),
+    fault("SLUICE_START_FAILED", "none"),
+  ];
+  const messages = orderFaults(faults).map((one) => one.message);
+  assert.deepEqual(messages, ["none", "a", "b"]);
+});
+
+test("only paths in the working directory are printed as relative paths", () => {
+  assert.equal(shownPath("/srv/a/pipeline.yaml", "/srv"), "a/pipeline.yaml");
+  assert.equal(shownPath("/srv/pipeline.yaml", "/srv/a"), "/srv/pipeline.yaml");
+  assert.equal(shownPath("/srv/..a/pipeline.yaml", "/srv"), "..a/pipeline.yaml");
+  assert.equal(shownPath("pipeline.yaml", "/srv"), "pipeline.yaml");
+});
+
+test("every code has a remedy that is a sentence", () => {
+  for (const [code, remedy] of Object.entries(sluiceErrors)) {
+    assert.match(code, /^SLUICE_[A-Z]+(_[A-Z]+)*$/);
+    assert.match(remedy, /^[A-Z].*[.}]$/s, code);
+  }
 });

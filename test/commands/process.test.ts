@@ -1,9 +1,21 @@
-/** The process of `sluice start` replaces itself once, to run with settings for malloc and the heap. */
+/** The process of `sluice start` replaces itself once, to run with memory settings; its compile cache is private. */
 import assert from "node:assert/strict";
 import { execFile, spawn, type StdioOptions } from "node:child_process";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { promisify } from "node:util";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  rmdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { privateFolder } from "../../src/commands/compile-cache.ts";
+import { temporaryFolder } from "../store/folder.ts";
 
 const runFile = promisify(execFile);
 
@@ -88,4 +100,37 @@ test("a limited heap is collected more often while it grows", async () => {
   // A value on the command line takes precedence.
   const own = await collections(["--heap-growing-percent=100"], ["limited"]);
   assert.ok(own < limited, `${own} and ${limited} collections`);
+});
+
+test("the compile cache is in a folder that only the user can open", (t) => {
+  const parent = temporaryFolder(t);
+  const folder = privateFolder(parent) ?? assert.fail();
+  assert.equal(statSync(folder).mode & 0o777, 0o700);
+  assert.equal(privateFolder(parent), folder);
+});
+
+test("there is no compile cache if another user may have made its folder", (t) => {
+  const parent = temporaryFolder(t);
+  const folder = privateFolder(parent) ?? assert.fail();
+  for (const mode of [0o755, 0o720, 0o777, 0o1777]) {
+    chmodSync(folder, mode);
+    assert.equal(privateFolder(parent), undefined, mode.toString(8));
+  }
+  chmodSync(folder, 0o700);
+  // Only root can give a folder away.
+  if (process.getuid?.() === 0) {
+    chownSync(folder, 65_532, 65_532);
+    assert.equal(privateFolder(parent), undefined);
+  }
+  rmdirSync(folder);
+  const own = join(parent, "own");
+  mkdirSync(own, { mode: 0o700 });
+  symlinkSync(own, folder);
+  assert.equal(privateFolder(parent), undefined);
+});
+
+test("there is no compile cache if its folder cannot be made", (t) => {
+  const parent = temporaryFolder(t);
+  writeFileSync(join(parent, "file"), "");
+  assert.equal(privateFolder(join(parent, "file")), undefined);
 });

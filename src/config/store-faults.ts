@@ -1,7 +1,6 @@
-/**
- * Settings of the shared stores that do not fit together or that are not used. They are refused, because two replicas
- * without a shared store would each grant the whole budget.
- */
+/** Faults of the section `store`. */
+import type { StoreError } from "../store/store-error.ts";
+import type { Config } from "./config.ts";
 import type { Environment } from "./environment.ts";
 import { fault, type Fault } from "./fault.ts";
 import { find, keyPositionOf, type LocatedMap } from "./located.ts";
@@ -10,7 +9,11 @@ export interface StoreShape {
   readonly store: { readonly redis?: string; readonly postgres?: string };
 }
 
-/** An empty variable counts as not set. A position with a fault in `found` gets no second one. */
+/**
+ * Finds settings of the shared stores that do not fit together or that are not used. They are refused, because two
+ * replicas without a shared store would each grant the whole budget. An empty variable counts as not set. A position
+ * with a fault in `found` gets no second one.
+ */
 export function storeSettingFaults(
   { store }: StoreShape,
   root: LocatedMap,
@@ -43,4 +46,8 @@ export function storeSettingFaults(
     (one) =>
       !found.some(({ at: known }) => known?.line === one.at?.line && known?.col === one.at?.col),
   );
+}
+
+export function storeFault({ code, message, remedy, member }: StoreError, config: Config): Fault {
+  return { code, message, remedy, at: config.keyAt(`/store/${member}`) };
 }

@@ -1,6 +1,21 @@
-/** JSON Schemas of JSON-RPC 2.0 messages, for the OpenAPI document. */
+/** JSON Schemas that several plugins use: of options, and of JSON-RPC messages in the OpenAPI document. */
 import type { JsonSchema } from "../contract/json.ts";
 
+export function integerSchema(
+  fallback: number,
+  bounds: readonly [number, number],
+  description: string,
+): JsonSchema {
+  return {
+    type: "integer",
+    minimum: bounds[0],
+    maximum: bounds[1],
+    default: fallback,
+    description,
+  };
+}
+
+/** The id of a message of JSON-RPC 2.0. */
 export const jsonRpcId = { type: ["string", "number", "null"] };
 
 export function jsonRpcResult(result: JsonSchema): JsonSchema {
