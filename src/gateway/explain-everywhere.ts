@@ -1,4 +1,5 @@
 import type { Explanation } from "../pipeline/observe/explanation.ts";
+import type { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { FoundExchanges, Log, Replicas } from "../plugin.ts";
 
 const topic = "explain";
@@ -7,21 +8,21 @@ export interface ExplainEverywhere extends Disposable {
   find(requestId: string): Promise<FoundExchanges>;
 }
 
-/** `local`: looks up the exchanges of this gateway. `shared`: undefined without a database. */
+/** `local`: the exchanges of this gateway. `shared`: undefined without a database. */
 export function explainEverywhere(
-  local: (requestId: string) => readonly Explanation[],
+  local: ExplanationStore,
   shared: { readonly replicas: Replicas; readonly name: string } | undefined,
   log: Log,
 ): ExplainEverywhere {
   if (shared === undefined) {
     return {
-      find: (requestId) => Promise.resolve({ exchanges: local(requestId), missing: [] }),
+      find: (requestId) => Promise.resolve({ exchanges: local.find(requestId), missing: [] }),
       [Symbol.dispose]() {},
     };
   }
   const { replicas, name } = shared;
   const own = (requestId: string): Explanation[] =>
-    local(requestId).map((exchange) => ({ ...exchange, replica: name }));
+    local.find(requestId).map((exchange) => ({ ...exchange, replica: name }));
   const receiver = replicas.receive(topic, (requestId) => own(String(requestId)));
   return {
     async find(requestId) {

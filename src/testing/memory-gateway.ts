@@ -111,11 +111,7 @@ async function assemble(
   const waiting = new Map<ExchangeRecord, () => void>();
   const settled = (record: ExchangeRecord): void => waiting.get(record)?.();
   const observers = new Set([settled]);
-  const info = gatewayInfo(
-    (name) => env[name],
-    observers,
-    () => undefined,
-  );
+  const info = gatewayInfo(env, observers, () => undefined);
   const resources = await openHostResources(
     first.config,
     { clock, log, gateway: info, threads },

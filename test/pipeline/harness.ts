@@ -196,11 +196,7 @@ export function testResources(log: Log): HostResources {
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     held: new HeldBytes(Infinity, noMetrics),
-    gateway: gatewayInfo(
-      () => undefined,
-      new Set(),
-      () => undefined,
-    ),
+    gateway: gatewayInfo({}, new Set(), () => undefined),
   };
 }
 

@@ -108,11 +108,7 @@ function inertResources(env: Env): HostResources {
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     held: new HeldBytes(Infinity, metrics),
-    gateway: gatewayInfo(
-      (name) => env[name],
-      new Set(),
-      () => undefined,
-    ),
+    gateway: gatewayInfo(env, new Set(), () => undefined),
   };
 }
 

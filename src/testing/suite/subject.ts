@@ -1,4 +1,5 @@
 import { isObject } from "../../base/is-object.ts";
+import { keepingAlive, withinLimit } from "../../base/time-limit.ts";
 import { manualClock, type ManualClock } from "../clock.ts";
 import {
   openMemoryGateway,
@@ -63,14 +64,9 @@ function withClock(gateway: MemoryGateway, clock: ManualClock): SubjectGateway {
   return Object.defineProperties(gateway, { clock: { value: clock } }) as SubjectGateway;
 }
 
-export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => resolve(undefined), ms);
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Waits in real time. */
+export function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  return withinLimit(promise, ms, keepingAlive);
 }
 
 export async function eventually(isTrue: () => boolean, ms: number): Promise<boolean> {
