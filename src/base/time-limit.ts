@@ -1,17 +1,17 @@
 import type { Clock } from "../contract/clock.ts";
 
-/**
- * Returns the result of `work`, or undefined if it takes longer than `ms`. The work itself continues, and its later
- * result or failure is ignored.
- */
+/** The result of a wait whose time limit has expired. */
+export const late = Symbol("late");
+
+/** Returns the result of `work`, or `late` after `ms`. The work continues, and its later result or failure is ignored. */
 export async function withinLimit<T>(
   work: Promise<T>,
   ms: number,
   clock: Pick<Clock, "after">,
-): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  using _limit = clock.after(ms, () => resolve(undefined));
-  return await Promise.race([work, late]);
+): Promise<T | typeof late> {
+  const { promise: expired, resolve } = Promise.withResolvers<typeof late>();
+  using _limit = clock.after(ms, () => resolve(late));
+  return await Promise.race([work, expired]);
 }
 
 /** Timers that keep the process alive, other than those of the system's clock. */

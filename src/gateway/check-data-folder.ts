@@ -2,7 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { threadModule } from "../base/package-files.ts";
-import { withinLimit } from "../base/time-limit.ts";
+import { late, withinLimit } from "../base/time-limit.ts";
 import { knownDatabases } from "../pipeline/load/databases.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
@@ -56,8 +56,9 @@ export async function checkDataFolder(
     }
     return damages;
   });
-  const [first] = (await withinLimit(checked, startWaitMs, clock)) ?? [];
-  if (first !== undefined) {
+  const damages = await withinLimit(checked, startWaitMs, clock);
+  if (damages !== late && damages[0] !== undefined) {
+    const [first] = damages;
     throw new StoreError("SLUICE_STORE_CORRUPT", first.message, first.remedy);
   }
 }

@@ -8,7 +8,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Closer } from "../pipeline/load/closer.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import { withinLimit } from "../base/time-limit.ts";
+import { late, withinLimit } from "../base/time-limit.ts";
 import type { PluginUse, ServerConfig } from "../config/config.ts";
 import type { Clock, Log, Metrics, Threads } from "../plugin.ts";
 import { answerBadRequest } from "./bad-request.ts";
@@ -285,11 +285,11 @@ function createListener(deps: ListenerDeps): Listener {
 async function closeListener(deps: ListenerDeps, ms: number): Promise<void> {
   const { http, wrapped, dispatch, clock, log, closer, goAway, cutAll, closeIdle, timers } = deps;
   goAway();
-  const closed = new Promise<true>((resolve) => http.close(() => resolve(true)));
+  const closed = new Promise<void>((resolve) => http.close(() => resolve()));
   const deadline = clock.monotonic() + ms;
   using _sweep = clock.every(drainSweepMs, closeIdle);
   closeIdle();
-  if ((await withinLimit(closed, ms, clock)) === undefined) {
+  if ((await withinLimit(closed, ms, clock)) === late) {
     log.warn({ requests: dispatch.running }, "the drain takes too long; connections are cut");
     cutAll();
   }
@@ -308,10 +308,9 @@ async function waitForSurfaces(
   ms: number,
 ): Promise<void> {
   if (dispatch.running === 0) return;
-  const idle = new Promise<true>((resolve) => {
-    dispatch.onIdle = () => resolve(true);
-  });
-  if ((await withinLimit(idle, ms, clock)) === true) return;
+  const { promise: idle, resolve } = Promise.withResolvers<void>();
+  dispatch.onIdle = resolve;
+  if ((await withinLimit(idle, ms, clock)) !== late) return;
   const { running, runningByRoute: routes } = dispatch;
   log.error({ running, routes }, "some exchanges did not end in time; the gateway stops anyway");
   closer.shortenLimit();

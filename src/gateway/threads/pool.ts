@@ -1,6 +1,6 @@
 import { runGuarded } from "../../base/guard.ts";
 import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
-import { withinLimit } from "../../base/time-limit.ts";
+import { late, withinLimit } from "../../base/time-limit.ts";
 import { messageOf } from "../../base/message-of.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
 import { freeAddress } from "../../http/bind.ts";
@@ -213,7 +213,7 @@ export class ThreadPool implements Listener, OtherMetrics {
       if (thread.state === "starting") void thread.worker.terminate();
       else void thread.started.promise.then(() => this.#drain(thread, ms));
     }
-    if ((await withinLimit(Promise.all(exits), ms + endLimitMs, clock)) === undefined) {
+    if ((await withinLimit(Promise.all(exits), ms + endLimitMs, clock)) === late) {
       log.error({ threads: [...this.#threads.keys()] }, "some threads did not end in time");
     }
     await this.#terminate();

@@ -1,5 +1,5 @@
 /** The threads of one process as `host.store.replicas`, which plugins use for the gateways of one database. */
-import { withinLimit } from "../../base/time-limit.ts";
+import { late, withinLimit } from "../../base/time-limit.ts";
 import { version } from "../../base/version.ts";
 import { MainThreads } from "./ports.ts";
 import type { Awaitable, Clock, ReplicaAnswer, Replicas, Threads } from "../../plugin.ts";
@@ -43,7 +43,8 @@ export function replicasOfThreads(threads: Threads, clock: Clock): Replicas {
       (given) => ({ value: given }),
       () => undefined,
     );
-    const answer = await withinLimit(answered, askMs, clock);
+    const found = await withinLimit(answered, askMs, clock);
+    const answer = found === late ? undefined : found;
     return { id: String(to), name: threadName(to), version, heardMsAgo: 0, answer };
   };
   return {

@@ -27,7 +27,7 @@ import type { CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
 import { unmatchedSurface } from "./router.ts";
 import { StoreError } from "../../store/store-error.ts";
-import { withinLimit } from "../../base/time-limit.ts";
+import { late, withinLimit } from "../../base/time-limit.ts";
 import { WaitLimit } from "../../base/wait-limit.ts";
 import { messageOf } from "../../base/message-of.ts";
 
@@ -259,7 +259,7 @@ export class Builder {
   /** Rejects if a plugin does not start in time. It is stopped if it starts later. */
   async #inTime(starting: Promise<NewlyStarted>): Promise<NewlyStarted> {
     const started = await withinLimit(starting, startMs, this.#resources.clock);
-    if (started !== undefined) return started;
+    if (started !== late) return started;
     starting.then(({ stop }) => stop()).catch(() => {});
     throw new Error(`\`start\` did not return within ${startMs / 1_000} s`);
   }

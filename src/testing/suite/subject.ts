@@ -1,5 +1,5 @@
 import { isObject } from "../../base/is-object.ts";
-import { keepingAlive, withinLimit } from "../../base/time-limit.ts";
+import { keepingAlive, late, withinLimit } from "../../base/time-limit.ts";
 import { manualClock, type ManualClock } from "../clock.ts";
 import {
   openMemoryGateway,
@@ -65,8 +65,9 @@ function withClock(gateway: MemoryGateway, clock: ManualClock): SubjectGateway {
 }
 
 /** Waits in real time. */
-export function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  return withinLimit(promise, ms, keepingAlive);
+export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
+  const result = await withinLimit(promise, ms, keepingAlive);
+  return result === late ? undefined : result;
 }
 
 export async function eventually(isTrue: () => boolean, ms: number): Promise<boolean> {
