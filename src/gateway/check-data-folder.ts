@@ -57,8 +57,8 @@ export async function checkDataFolder(
     return damages;
   });
   const damages = await withinLimit(checked, startWaitMs, clock);
-  if (damages !== late && damages[0] !== undefined) {
-    const [first] = damages;
+  const first = damages === late ? undefined : damages[0];
+  if (first !== undefined) {
     throw new StoreError("SLUICE_STORE_CORRUPT", first.message, first.remedy);
   }
 }

@@ -154,7 +154,7 @@ async function assemble(
           resolve(answerOf(response, record, slots));
         });
       dispatch.serve(head, response, body);
-      return { answer: promise, leave: () => response.leave(), response };
+      return { answer: promise, leave: () => response.destroy(), response };
     },
     get running() {
       return dispatch.running;

@@ -61,16 +61,16 @@ test("a POST without content announces that, a DELETE does not", async () => {
   assert.equal((await ask(gateway, "/", { method: "DELETE" })).body, "null");
 });
 
-for (const target of ["/a b", "/a\r\nX: y", "/\u010d", "no-path", ""]) {
-  test(`a plugin that forwards to ${JSON.stringify(target)} gets a 400, and nothing is sent`, async () => {
-    await using upstream = await httpUpstream((_, res) => void res.end());
+test("a plugin that forwards to an impossible target gets a 400, and nothing is sent", async () => {
+  await using upstream = await httpUpstream((_, res) => void res.end());
+  for (const target of ["/a b", "/a\r\nX: y", "/\u010d", "no-path", ""]) {
     await using gateway = await startForwardingGateway(upstream.port, { target });
     const { status, body } = await ask(gateway, "/");
-    assert.equal(status, 400);
+    assert.equal(status, 400, target);
     assert.match(body, /"error_code":"GATEWAY_INVALID_PARAMS"/);
-    assert.equal(upstream.sockets.length, 0);
-  });
-}
+  }
+  assert.equal(upstream.sockets.length, 0);
+});
 
 const mebibyte = 1024 * 1024;
 const chunk = Buffer.alloc(64 * 1024, "x");

@@ -4,7 +4,7 @@ import { request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { type TestGateway, startTestGateway } from "../../plugins/contracts/testing.ts";
 import { ask, mcpPipeline, mcpTools, startMcpGateway, type Parsed } from "../e2e/mcp-gateway.ts";
-import { ask, signIn } from "../plugins/dashboard/dashboard/gateway.ts";
+import { ask as askDashboard, signIn } from "../plugins/dashboard/dashboard/gateway.ts";
 import { TextNode } from "../plugins/ledger/ledger-ws/text-node.ts";
 import { until } from "../plugins/ledger/until.ts";
 

@@ -82,7 +82,7 @@ function tlsFaults(config: Config): Fault[] {
 }
 
 /** No request reaches a dry run, so the results of these functions do not matter. */
-function inertResources(env: Env): HostResources {
+export function inertResources(env: Env): HostResources {
   const metrics = createMetrics();
   return {
     dryRun: true,

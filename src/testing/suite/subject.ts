@@ -7,8 +7,8 @@ import {
   type MemoryGatewayOptions,
   type MemoryPipeline,
 } from "../memory-gateway.ts";
-import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";
-import type { Plugin, SlotName } from "../../plugin.ts";
+import { pipelineOf, requestPath, slotsOf, type StepExample } from "../test-plugin.ts";
+import type { Plugin } from "../../plugin.ts";
 
 export interface Subject {
   readonly plugin: Plugin;
@@ -42,7 +42,6 @@ export async function openFor(
 ): Promise<SubjectGateway> {
   const clock = manualClock();
   const { path = "/*" } = example;
-  const slots = "provides" in plugin ? Object.keys(plugin.provides ?? {}) : [];
   // A start waits for services for 2 s of its clock, which nothing else advances.
   const waiting = setTimeout(() => clock.advance(startMs), startMs);
   try {
@@ -51,8 +50,7 @@ export async function openFor(
       ...thread,
       clock,
       path: requestPath(path),
-      // The manifest has been checked, so these are names of slots.
-      slots: slots as SlotName[],
+      slots: slotsOf(plugin),
     });
     return withClock(gateway, clock);
   } finally {

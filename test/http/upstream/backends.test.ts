@@ -22,18 +22,23 @@ function drawing(...numbers: readonly number[]): () => number {
   return () => numbers[drawn++ % numbers.length] ?? 0;
 }
 
+const choose = (
+  backends: readonly Named[],
+  random: number,
+  tried?: readonly Named[],
+): Named | undefined =>
+  chooseBackend(
+    backends,
+    randomSampler(() => random),
+    tried,
+  );
+
 const every = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.999_999];
 
 test("of two backends, the less busy one is chosen, whichever is drawn first", () => {
   const backends = withRequests(3, 2);
   for (const random of every) {
-    assert.equal(
-      chooseBackend(
-        backends,
-        randomSampler(() => random),
-      )?.id,
-      "b1",
-    );
+    assert.equal(choose(backends, random)?.id, "b1");
   }
 });
 
@@ -56,31 +61,10 @@ test("a backend that was tried is not chosen again", () => {
   assert.ok(first && second && third);
   const backends = [first, second, third];
   for (const random of every) {
-    assert.equal(
-      chooseBackend(
-        backends,
-        randomSampler(() => random),
-        [first, third],
-      ),
-      second,
-    );
+    assert.equal(choose(backends, random, [first, third]), second);
   }
-  assert.equal(
-    chooseBackend(
-      backends,
-      randomSampler(() => 0),
-      backends,
-    ),
-    undefined,
-  );
-  assert.equal(
-    chooseBackend(
-      [],
-      randomSampler(() => 0),
-      [],
-    ),
-    undefined,
-  );
+  assert.equal(choose(backends, 0, backends), undefined);
+  assert.equal(choose([], 0, []), undefined);
 });
 
 test("an ejected backend is chosen only if no other is left", () => {

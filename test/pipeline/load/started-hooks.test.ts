@@ -102,18 +102,14 @@ function deprecate(t: TestContext, entry: Omit<Deprecation, "removedIn" | "inste
 const warning = (hook: string): RegExp =>
   new RegExp(`the hook ${hook} will be removed in version 2.0`);
 
-test("the start of a service with a deprecated hook logs a warning", async (t) => {
+test("the start of a service and of a step with a deprecated hook logs a warning", async (t) => {
   deprecate(t, { kind: "service", hook: "ready" });
-  const start = (): { service: object; ready: () => true } => ({ service: {}, ready: () => true });
-  await using tested = await testService(defineService({ name: "old", description, start }));
-  assert.match(tested.lines.join("\n"), warning("ready"));
-});
-
-test("the start of a step with a deprecated hook logs a warning", async (t) => {
   deprecate(t, { kind: "step", hook: "settled" });
-  const start = (): { settled: () => void } => ({ settled() {} });
-  await using tested = await testStep(defineStep({ name: "old", description, start }));
-  assert.match(tested.lines.join("\n"), warning("settled"));
+  const start = (): { service: object; ready: () => true } => ({ service: {}, ready: () => true });
+  await using service = await testService(defineService({ name: "old", description, start }));
+  assert.match(service.lines.join("\n"), warning("ready"));
+  await using step = await testStep(stepWith({ settled() {} }));
+  assert.match(step.lines.join("\n"), warning("settled"));
 });
 
 test("a running exchange finishes on its generation, which stops afterwards", async () => {
