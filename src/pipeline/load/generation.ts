@@ -148,5 +148,6 @@ export async function awaitBackends(
   initialized: readonly (Promise<void> | undefined)[],
   clock: Clock,
 ): Promise<void> {
-  await withinLimit(Promise.allSettled(initialized), maxBackendMs, clock);
+  const all = Promise.allSettled(initialized.map(async (each) => each));
+  await withinLimit(all, maxBackendMs, clock);
 }

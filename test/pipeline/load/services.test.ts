@@ -37,12 +37,12 @@ export default {
 };
 `;
 
-/** A surface that answers with a text. `uses`: a line of its manifest. `prepare`: what its start does first. */
+/** A surface that answers with a text. `uses`: a line of its manifest. `first`: what its start does first. */
 const surface = (
   journal: string,
   text = "text",
   uses = 'uses: ["upper"]',
-  prepare = 'const { text } = host.use("upper");',
+  first = 'const { text } = host.use("upper");',
 ): string => `
 const journal = globalThis.serviceJournals.get("${journal}");
 export default {
@@ -51,7 +51,7 @@ export default {
   description: "Answers with the text of a service.",
   ${uses},
   start(_, host) {
-    ${prepare}
+    ${first}
     journal.push("start page");
     return { answer: () => ({ status: 200, body: ${text} }), stop: () => void journal.push("stop page") };
   },

@@ -143,9 +143,9 @@ test("many different methods of clients add one time series per status class", a
   const surface = { answer: () => ({ status: 200, body: "ok" }) };
   const route = { path: "/a", methods: ["*", "PURGE"], surface };
   const read = (): Map<string, number> => {
-    const samples = metrics.read("sluice_requests_total");
+    const requests = metrics.read("sluice_requests_total");
     return new Map(
-      samples.map(({ labels, value }) => [`${labels["method"]} ${labels["status"]}`, value]),
+      requests.map(({ labels, value }) => [`${labels["method"]} ${labels["status"]}`, value]),
     );
   };
   const others = ["ACL", "BIND", "COPY", "LINK", "LOCK", "MERGE", "MOVE", "SEARCH", "UNLOCK"];

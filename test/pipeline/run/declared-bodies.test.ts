@@ -124,8 +124,8 @@ test("a step gets the body that the surface has normalized, and other bodies kee
   };
   const lower = (value: unknown): unknown =>
     typeof value === "string" && value !== value.toLowerCase() ? value.toLowerCase() : value;
-  const surface = surfaceWith(lower);
-  await using served = await serve([{ path: "/x", steps: [step], surface }]);
+  const normalizing = surfaceWith(lower);
+  await using served = await serve([{ path: "/x", steps: [step], surface: normalizing }]);
   assert.equal((await ask(served, "/x", post('"HIDDEN"'))).body, '"hidden"');
   assert.equal((await ask(served, "/x", post(' "plain" '))).body, ' "plain" ');
   assert.equal((await ask(served, "/x", post("no JSON"))).body, "no JSON");
@@ -133,10 +133,10 @@ test("a step gets the body that the surface has normalized, and other bodies kee
 });
 
 test("a surface that fails to normalize a body fails only this request", async () => {
-  const surface = surfaceWith(() => {
+  const normalizing = surfaceWith(() => {
     throw new Error("broken");
   });
-  await using served = await serve([{ path: "/x", surface }]);
+  await using served = await serve([{ path: "/x", surface: normalizing }]);
   assert.equal((await ask(served, "/x", post("1"))).status, 500);
   assert.match(served.errors.join(), /a plugin failed .*"plugin":"surface-0"/);
 });
