@@ -2,7 +2,7 @@ import type { Config } from "./config/config.ts";
 import { fault, type Fault } from "./config/fault.ts";
 import { StoreError } from "./store/store-error.ts";
 import { storeFault } from "./config/store-faults.ts";
-import { ListenError } from "./http/listen-error.ts";
+import { ListenError } from "./http/bind.ts";
 import { TlsError } from "./http/tls.ts";
 import { messageOf } from "./base/message-of.ts";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import type { Fault } from "../src/config/fault.ts";
 import { startGateway } from "../src/gateway/gateway.ts";
-import { ListenError } from "../src/http/listen-error.ts";
+import { ListenError } from "../src/http/bind.ts";
 import { StartError } from "../src/start-error.ts";
 import { temporaryFolder } from "./store/folder.ts";
 

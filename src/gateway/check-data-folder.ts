@@ -2,6 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { threadModule } from "../base/package-files.ts";
+import { late, withinLimit } from "../base/time-limit.ts";
 import { knownDatabases } from "../pipeline/load/databases.ts";
 import type { ClosingStack } from "../pipeline/load/closer.ts";
 import type { Clock, Log, Metrics } from "../plugin.ts";
@@ -55,7 +56,8 @@ export async function checkDataFolder(
     }
     return damages;
   });
-  const [first] = (await withTimeLimit(checked, clock)) ?? [];
+  const damages = await withinLimit(checked, startWaitMs, clock);
+  const first = damages === late ? undefined : damages[0];
   if (first !== undefined) {
     throw new StoreError("SLUICE_STORE_CORRUPT", first.message, first.remedy);
   }
@@ -78,10 +80,4 @@ function inThread(
     });
     worker.once("exit", () => resolve([]));
   });
-}
-
-async function withTimeLimit<T>(work: Promise<T>, clock: Clock): Promise<T | undefined> {
-  const { promise, resolve } = Promise.withResolvers<undefined>();
-  using _timer = clock.after(startWaitMs, () => resolve(undefined));
-  return await Promise.race([work, promise]);
 }

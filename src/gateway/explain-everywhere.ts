@@ -1,4 +1,5 @@
 import type { Explanation } from "../pipeline/observe/explanation.ts";
+import type { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { FoundExchanges, Log, Replicas } from "../plugin.ts";
 
 const topic = "explain";
@@ -7,26 +8,22 @@ export interface ExplainEverywhere extends Disposable {
   find(requestId: string): Promise<FoundExchanges>;
 }
 
-/** `local`: looks up the exchanges of this gateway. `shared`: undefined without a database. */
+/** `local`: the exchanges of this gateway. `shared`: undefined without a database. */
 export function explainEverywhere(
-  local: (requestId: string) => readonly Explanation[],
+  local: ExplanationStore,
   shared: { readonly replicas: Replicas; readonly name: string } | undefined,
   log: Log,
 ): ExplainEverywhere {
-  if (shared === undefined) {
-    return {
-      find: (requestId) => Promise.resolve({ exchanges: local(requestId), missing: [] }),
-      [Symbol.dispose]() {},
-    };
-  }
-  const { replicas, name } = shared;
-  const own = (requestId: string): Explanation[] =>
-    local(requestId).map((exchange) => ({ ...exchange, replica: name }));
-  const receiver = replicas.receive(topic, (requestId) => own(String(requestId)));
+  const own = (requestId: string): readonly Explanation[] =>
+    local
+      .find(requestId)
+      .map((exchange) => (shared === undefined ? exchange : { ...exchange, replica: shared.name }));
+  const receiver = shared?.replicas.receive(topic, (requestId) => own(String(requestId)));
   return {
     async find(requestId) {
+      if (shared === undefined) return { exchanges: own(requestId), missing: [] };
       try {
-        const answers = await replicas.ask(topic, requestId);
+        const answers = await shared.replicas.ask(topic, requestId);
         // The type is right for gateways of the same release. Another release may send other members.
         const others = answers.flatMap(({ answer }) => (answer?.value ?? []) as Explanation[]);
         return {
@@ -38,6 +35,6 @@ export function explainEverywhere(
         return { exchanges: own(requestId), missing: ["all other gateways"] };
       }
     },
-    [Symbol.dispose]: () => receiver[Symbol.dispose](),
+    [Symbol.dispose]: () => receiver?.[Symbol.dispose](),
   };
 }

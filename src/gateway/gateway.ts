@@ -11,8 +11,8 @@ import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import { ExplanationStore } from "../pipeline/observe/explanation-store.ts";
 import type { Clock, Log, ServiceName, ServiceTypes, Metrics } from "../plugin.ts";
 import { startAdmin, type Admin } from "../http/admin.ts";
-import { worstBackends } from "../http/backend-servers.ts";
-import { backendMetrics } from "../http/backend-metrics.ts";
+import { backendMetrics, worstBackends } from "../http/backend-servers.ts";
+import { authorityOf } from "../http/bind.ts";
 import { explainEverywhere } from "./explain-everywhere.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { MainThreads } from "./threads/ports.ts";
@@ -91,11 +91,7 @@ async function assemble(
   const observers = new Set<ExchangeObserver>();
   // With several threads, each one keeps its own exchanges, and the main thread has none.
   if (threads === undefined) observers.add((record) => explanations.settled(record));
-  const gateway = gatewayInfo(
-    (name) => options.env[name],
-    observers,
-    () => late.started,
-  );
+  const gateway = gatewayInfo(options.env, observers, () => late.started);
   const resources = await openHostResources(config, { clock, log, gateway, threads }, stack);
   const { metrics, held } = resources;
   countBuild(metrics);
@@ -148,14 +144,14 @@ async function assemble(
   stack.use(reloader);
   const { postgres, replicas } = resources.store;
   const everywhere = explainEverywhere(
-    (requestId) => explanations.find(requestId),
+    explanations,
     replicas && { replicas, name: postgres?.replica ?? threadName(0) },
     log,
   );
   stack.use(everywhere);
   backendMetrics(metrics, backends);
   const scheme = server.tls === undefined ? "http" : "https";
-  const url = `${scheme}://${authority(listener.host, listener.port)}`;
+  const url = `${scheme}://${authorityOf(listener.host, listener.port)}`;
   late.started = {
     origin: url,
     generation: () => state.generation,
@@ -263,10 +259,6 @@ function createStop(parts: {
 async function wait(clock: Clock, ms: number): Promise<void> {
   if (ms <= 0) return;
   await new Promise<void>((resolve) => clock.after(ms, resolve));
-}
-
-function authority(host: string, port: number): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function countBuild(metrics: Metrics): void {

@@ -6,11 +6,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { isIP, type AddressInfo } from "node:net";
 import type { RenderedMetrics } from "../base/metrics.ts";
-import type { FoundExchanges, Log, ServiceHooks } from "../plugin.ts";
+import { methodNotAllowed } from "../pipeline/load/router.ts";
+import type { FoundExchanges, Log, Reply, ServiceHooks } from "../plugin.ts";
 import { runGuarded } from "../base/guard.ts";
 import { addressReader } from "../message/address.ts";
-import { bind } from "./bind.ts";
-import type { Readiness } from "./readiness.ts";
+import { authorityOf, bind } from "./bind.ts";
+import { alive, healthAnswer, type Readiness } from "./readiness.ts";
 import { refuse, type GatewayCode } from "../base/errors.ts";
 
 export interface AdminOptions {
@@ -77,7 +78,7 @@ function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
         sendText(response, 200, metrics.contentType, await metrics.render()),
       ),
     ],
-    ["/pipelines", guardedPath((_, response) => sendJson(response, 200, pipelines()))],
+    ["/pipelines", guardedPath((_, response) => sendJson(response, pipelines()))],
     [
       "/explain",
       guardedPath(async (request, response) => {
@@ -88,18 +89,11 @@ function handlersOf(sources: AdminOptions): ReadonlyMap<string, AdminHandler> {
         if (exchanges.length === 0) {
           return sendRefusal(response, "GATEWAY_NOT_FOUND", { details: more });
         }
-        sendJson(response, 200, { exchanges, ...more });
+        sendJson(response, { exchanges, ...more });
       }),
     ],
-    ["/healthz", openPath((_, response) => sendJson(response, 200, { status: "ok", checks: {} }))],
-    [
-      "/readyz",
-      openPath((_, response) => {
-        const { ready: isReady, ...report } = ready();
-        const status = isReady ? "ok" : "unavailable";
-        sendJson(response, isReady ? 200 : 503, { status, ...report });
-      }),
-    ],
+    ["/healthz", openPath((_, response) => sendHealth(response, alive))],
+    ["/readyz", openPath((_, response) => sendHealth(response, ready()))],
   ]);
 }
 
@@ -114,11 +108,7 @@ function answer(
   const handler = deps.handlers.get(path);
   if (handler === undefined) return passToService(path, request, response, deps);
   if (request.method !== "GET" && request.method !== "HEAD") {
-    return sendRefusal(response, "GATEWAY_INVALID_PARAMS", {
-      status: 405,
-      message: "method not allowed",
-      headers: ["allow", "GET, HEAD"],
-    });
+    return sendReply(response, methodNotAllowed("GET, HEAD"));
   }
   if (handler.isGuarded && refuseForeignHost(request, response, deps.hosts)) return;
   return handler.run(request, response);
@@ -173,8 +163,8 @@ function closeServer(http: Server): Promise<void> {
 
 function urlOf(http: Server): string {
   // A listening TCP server has an AddressInfo. Only pipes have a string.
-  const { port, family, address } = http.address() as AddressInfo;
-  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+  const { port, address } = http.address() as AddressInfo;
+  return `http://${authorityOf(address, port)}`;
 }
 
 /** Undefined if the Host header names this listener: an IP address, localhost, or one of `names`. */
@@ -208,8 +198,15 @@ function sendText(
   response.end(text);
 }
 
-function sendJson(response: ServerResponse, status: number, body: unknown): void {
-  sendText(response, status, "application/json; charset=utf-8", JSON.stringify(body));
+const jsonType = "application/json; charset=utf-8";
+
+function sendJson(response: ServerResponse, body: unknown): void {
+  sendText(response, 200, jsonType, JSON.stringify(body));
+}
+
+function sendHealth(response: ServerResponse, readiness: Readiness): void {
+  const { status, body } = healthAnswer(readiness);
+  sendText(response, status, jsonType, body);
 }
 
 function sendRefusal(
@@ -217,7 +214,10 @@ function sendRefusal(
   code: GatewayCode,
   options: Parameters<typeof refuse>[1] = {},
 ): void {
-  const { status, headers = [], body = "" } = refuse(code, options);
+  sendReply(response, refuse(code, options));
+}
+
+function sendReply(response: ServerResponse, { status, headers = [], body = "" }: Reply): void {
   response.writeHead(status, [...headers, "content-length", String(Buffer.byteLength(body))]);
   response.end(body);
 }

@@ -1,7 +1,9 @@
 import { isObject } from "../base/is-object.ts";
+import type { ComputedValue, RenderedMetrics } from "../base/metrics.ts";
 import type { BackendStatus } from "../plugin.ts";
+import { configuredBackends } from "./readiness.ts";
 
-export interface BackendServer {
+interface BackendServer {
   readonly name: string;
   /** `usable`, `active`, `busy`, or a word that says why the server is not used. */
   readonly state: string;
@@ -9,7 +11,7 @@ export interface BackendServer {
 }
 
 /** Members in an unexpected form are left out, because a service can be the code of a third party. */
-export function serversOf({ details }: Pick<BackendStatus, "details">): BackendServer[] {
+function serversOf({ details }: Pick<BackendStatus, "details">): BackendServer[] {
   if (!isObject(details)) return [];
   const { urls, nodes, workers } = details;
   return [urls, nodes, workers].flatMap((list) =>
@@ -46,4 +48,33 @@ export function worstBackends(
 
 function failures(backend: BackendStatus): number {
   return backend.ready === true ? failingServers(backend).length : Infinity;
+}
+
+export function backendMetrics(
+  metrics: Pick<RenderedMetrics, "computed">,
+  backends: () => readonly BackendStatus[],
+): void {
+  metrics.computed(
+    "sluice_backend_up",
+    "1 if a node, a worker or a URL of the backend can be used, else 0. Missing for a default address that nobody configured.",
+    () =>
+      configuredBackends(backends()).map(({ kind, title, ready }) => ({
+        labels: { kind, backend: title },
+        value: ready === true ? 1 : 0,
+      })),
+  );
+  metrics.computed(
+    "sluice_backend_servers",
+    "Number of nodes, workers or URLs of the backend, by state.",
+    () => backends().flatMap(serverCounts),
+  );
+}
+
+function serverCounts(backend: BackendStatus): ComputedValue[] {
+  const { kind, title } = backend;
+  const byState = Map.groupBy(serversOf(backend), ({ state }) => state);
+  return [...byState].map(([state, servers]) => ({
+    labels: { kind, backend: title, state },
+    value: servers.length,
+  }));
 }

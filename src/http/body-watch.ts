@@ -7,7 +7,6 @@ import { refuse } from "../base/errors.ts";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ArrivingBody, BodyWatch } from "../pipeline/run/runtime.ts";
 import type { Clock, Counter, Gauge, Metrics, Reply } from "../plugin.ts";
-import { callerId } from "./caller-id.ts";
 import { arrivalGraceMs, arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
 import { LinkedList, type Linked } from "../base/linked-list.ts";
 import type { HeldBytes, HeldPart } from "../memory/held-bytes.ts";
@@ -65,7 +64,7 @@ export class LiveBodyWatch implements BodyWatch<LiveExchange>, Disposable {
 
   admit(x: LiveExchange): ArrivingBody | Reply {
     const { held } = this.#options;
-    const id = callerId(x);
+    const id = x.callerId;
     const maxBodies = Math.max(minBodiesPerCaller, Math.floor(x.facts.caller?.burst ?? 0));
     const used = held.countOf(id, "body");
     if (used >= maxBodies) {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { IncomingMessage, Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { authorityOf } from "./bind.ts";
 
 /** Listens and returns `http://host:port`. `port`: 0 selects a free port. Rejects if the server cannot listen. */
 export async function listen(server: Server, port: number, host: string): Promise<string> {
@@ -8,8 +9,7 @@ export async function listen(server: Server, port: number, host: string): Promis
   await once(server, "listening");
   // A server that listens on a port has an AddressInfo.
   const bound = server.address() as AddressInfo;
-  const authority = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
-  return `http://${authority}:${bound.port}`;
+  return `http://${authorityOf(bound.address, bound.port)}`;
 }
 
 export async function close(server: Server): Promise<void> {

@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import { isRequestId } from "../base/request-id.ts";
 import { refuse } from "../base/errors.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
+import { methodNotAllowed } from "../pipeline/load/router.ts";
 import type { ClientResponse } from "../message/client-response.ts";
 import { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { Arrival, Runtime, Upgrade } from "../pipeline/run/runtime.ts";
@@ -13,7 +14,7 @@ import { run } from "../pipeline/run/run.ts";
 import type { Clock } from "../plugin.ts";
 import { ExchangeResponse } from "./node-response.ts";
 import { framingFault, type FramingFault } from "./framing.ts";
-import type { Readiness } from "./readiness.ts";
+import { alive, healthAnswer, type Readiness } from "./readiness.ts";
 import { asksForWebSocket, WebSockets } from "./websocket.ts";
 
 export type Handler = (req: IncomingMessage, res: ServerResponse) => void;
@@ -141,24 +142,10 @@ export class Dispatcher {
 
   #health(req: ClientRequest, res: ReplyTarget, path: string): void {
     if (req.method !== "GET" && req.method !== "HEAD") {
-      return sendReply(
-        req,
-        res,
-        refuse("GATEWAY_INVALID_PARAMS", {
-          status: 405,
-          message: "method not allowed",
-          headers: ["allow", "GET, HEAD"],
-        }),
-      );
+      return sendReply(req, res, methodNotAllowed("GET, HEAD"));
     }
-    const { ready, ...report } =
-      path === "/healthz" ? { ready: true, checks: {} } : this.#readiness();
-    const body = JSON.stringify({ status: ready ? "ok" : "unavailable", ...report });
-    sendReply(req, res, {
-      status: ready ? 200 : 503,
-      headers: ["content-type", "application/json"],
-      body,
-    });
+    const answer = healthAnswer(path === "/healthz" ? alive : this.#readiness());
+    sendReply(req, res, { ...answer, headers: ["content-type", "application/json"] });
   }
 }
 

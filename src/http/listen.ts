@@ -1,6 +1,6 @@
 /**
  * Routes run directly on node:http, because Fastify's own routing costs about 4.6 µs per request. If pipeline.yaml
- * contains Fastify plugins, the same handler runs after their hooks (`fastify.ts`).
+ * contains Fastify plugins, the same handler runs after their hooks (`withFastify`).
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer, Server as TlsServer } from "node:https";
@@ -8,7 +8,8 @@ import type { AddressInfo, Socket } from "node:net";
 import type { Closer } from "../pipeline/load/closer.ts";
 import type { ExchangeObserver } from "../pipeline/observe/record.ts";
 import type { Generation } from "../pipeline/load/generation.ts";
-import type { ServerConfig } from "../config/config.ts";
+import { late, withinLimit } from "../base/time-limit.ts";
+import type { PluginUse, ServerConfig } from "../config/config.ts";
 import type { Clock, Log, Metrics, Threads } from "../plugin.ts";
 import { answerBadRequest } from "./bad-request.ts";
 import { bind } from "./bind.ts";
@@ -16,10 +17,10 @@ import { Dispatcher, sendReply, unknownExpectation, type Handler } from "./dispa
 import type { HeldBytes } from "../memory/held-bytes.ts";
 import { SharedCount } from "../memory/shared-count.ts";
 import { openFastPath } from "./fast-path/fast-path.ts";
-import { withFastify, type WrappedServer } from "./fastify.ts";
 import { ExchangeResponse } from "./node-response.ts";
 import type { Readiness } from "./readiness.ts";
 import { openRuntime } from "./runtime.ts";
+import { StartError } from "../start-error.ts";
 import { followTls, readTls, tlsMetrics, type TlsMaterial } from "./tls.ts";
 
 export interface ListenerOptions {
@@ -122,6 +123,32 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     http2?.goAway();
   };
   return createListener({ ...options, http, wrapped, dispatch, goAway, cutAll, closeIdle, timers });
+}
+
+interface WrappedServer {
+  readonly server: Server;
+  close(): Promise<void>;
+}
+
+/**
+ * Creates the server. Without Fastify plugins, `handle` is its request listener. With them, every request passes
+ * Fastify's hooks first, and the headers that they set are kept. A plugin that answers (`@fastify/static`) answers
+ * before any route. Payload hooks (`onSend`) do not see streamed answers, because the pipeline writes to the socket
+ * itself. Throws StartError if a plugin cannot be registered.
+ */
+async function withFastify(
+  uses: readonly PluginUse[],
+  handle: Handler,
+  create: (handler: Handler) => Server,
+  log: Log,
+): Promise<WrappedServer> {
+  if (uses.length === 0) return { server: create(handle), close: async () => {} };
+  // Fastify is large, so it is only loaded if it is used.
+  const { openFastify, registrationFault } = await import("../pipeline/load/fastify-app.ts");
+  const opened = await openFastify({ uses, handle, createServer: create, log });
+  if ("failed" in opened) throw new StartError([registrationFault(opened.failed, opened.error)]);
+  const { app } = opened;
+  return { server: app.server, close: () => app.close() };
 }
 
 function httpServer(
@@ -258,19 +285,15 @@ function createListener(deps: ListenerDeps): Listener {
 async function closeListener(deps: ListenerDeps, ms: number): Promise<void> {
   const { http, wrapped, dispatch, clock, log, closer, goAway, cutAll, closeIdle, timers } = deps;
   goAway();
-  const closed = Promise.withResolvers<void>();
-  http.close(() => closed.resolve());
+  const closed = new Promise<void>((resolve) => http.close(() => resolve()));
   const deadline = clock.monotonic() + ms;
   using _sweep = clock.every(drainSweepMs, closeIdle);
-  const cut = Promise.withResolvers<void>();
-  using _deadline = clock.after(ms, () => {
+  closeIdle();
+  if ((await withinLimit(closed, ms, clock)) === late) {
     log.warn({ requests: dispatch.running }, "the drain takes too long; connections are cut");
     cutAll();
-    cut.resolve();
-  });
-  closeIdle();
-  await Promise.race([closed.promise, cut.promise]);
-  await closer.close("connections", () => closed.promise);
+  }
+  await closer.close("connections", () => closed);
   await waitForSurfaces(deps, Math.max(minSurfaceMs, deadline - clock.monotonic()));
   for (const timer of timers) timer[Symbol.dispose]();
   await closer.close("Fastify plugins", () => wrapped.close());
@@ -285,13 +308,10 @@ async function waitForSurfaces(
   ms: number,
 ): Promise<void> {
   if (dispatch.running === 0) return;
-  const { promise, resolve } = Promise.withResolvers<void>();
+  const { promise: idle, resolve } = Promise.withResolvers<void>();
   dispatch.onIdle = resolve;
-  using _deadline = clock.after(ms, () => {
-    const { running, runningByRoute: routes } = dispatch;
-    log.error({ running, routes }, "some exchanges did not end in time; the gateway stops anyway");
-    closer.shortenLimit();
-    resolve();
-  });
-  await promise;
+  if ((await withinLimit(idle, ms, clock)) !== late) return;
+  const { running, runningByRoute: routes } = dispatch;
+  log.error({ running, routes }, "some exchanges did not end in time; the gateway stops anyway");
+  closer.shortenLimit();
 }

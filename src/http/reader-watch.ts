@@ -7,7 +7,6 @@ import type { ReaderWatch, WaitingAnswer } from "../pipeline/run/runtime.ts";
 import type { Clock } from "../plugin.ts";
 import { LinkedList, type Linked } from "../base/linked-list.ts";
 import { arrivalWindowMs, minArrivalBytes } from "./arrival-rate.ts";
-import { callerId } from "./caller-id.ts";
 import type { HeldBytes, HeldPart } from "../memory/held-bytes.ts";
 
 export interface ReaderWatchOptions {
@@ -58,7 +57,7 @@ class Waiting implements WaitingAnswer, Linked<Waiting> {
   constructor(x: LiveExchange, held: HeldBytes, all: LinkedList<Waiting>, now: number) {
     this.#x = x;
     this.#all = all;
-    this.#part = held.hold(callerId(x), "answer", () => x.cutOff("timedOut"));
+    this.#part = held.hold(x.callerId, "answer", () => x.cutOff("timedOut"));
     this.#paceBytes = x.takenBytes;
     this.#paceAt = now;
   }

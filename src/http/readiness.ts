@@ -18,6 +18,17 @@ interface BackendReport {
   readonly cause?: string;
 }
 
+/** The answer to `/healthz`: the process runs. */
+export const alive: Readiness = { ready: true, checks: {} };
+
+export function healthAnswer({ ready, ...report }: Readiness): {
+  readonly status: number;
+  readonly body: string;
+} {
+  const status = ready ? "ok" : "unavailable";
+  return { status: ready ? 200 : 503, body: JSON.stringify({ status, ...report }) };
+}
+
 interface ReadinessDeps {
   readonly draining: boolean;
   readonly generation: Pick<Generation, "services">;

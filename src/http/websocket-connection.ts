@@ -2,7 +2,6 @@ import type { Socket } from "node:net";
 import type { RawData, WebSocket } from "ws";
 import type { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { Connection } from "../plugin.ts";
-import { callerId } from "./caller-id.ts";
 import type { HeldPart } from "../memory/held-bytes.ts";
 import { Liveness } from "./liveness.ts";
 
@@ -34,7 +33,7 @@ export class LiveConnection implements Connection {
 
   constructor(x: LiveExchange, webSocket: WebSocket, socket: Socket, onEnded: () => void) {
     this.#x = x;
-    this.caller = callerId(x);
+    this.caller = x.callerId;
     this.#webSocket = webSocket;
     this.#socket = socket;
     this.#liveness = new Liveness(webSocket);

@@ -102,12 +102,8 @@ export class MemoryResponse implements ClientResponse {
     this.#finish(done);
   }
 
+  /** Also what a client that leaves before the response is complete causes. */
   destroy(): void {
-    this.#close();
-  }
-
-  /** The client leaves before the response is complete. */
-  leave(): void {
     this.#close();
   }
 

@@ -111,11 +111,7 @@ async function assemble(
   const waiting = new Map<ExchangeRecord, () => void>();
   const settled = (record: ExchangeRecord): void => waiting.get(record)?.();
   const observers = new Set([settled]);
-  const info = gatewayInfo(
-    (name) => env[name],
-    observers,
-    () => undefined,
-  );
+  const info = gatewayInfo(env, observers, () => undefined);
   const resources = await openHostResources(
     first.config,
     { clock, log, gateway: info, threads },
@@ -158,7 +154,7 @@ async function assemble(
           resolve(answerOf(response, record, slots));
         });
       dispatch.serve(head, response, body);
-      return { answer: promise, leave: () => response.leave(), response };
+      return { answer: promise, leave: () => response.destroy(), response };
     },
     get running() {
       return dispatch.running;

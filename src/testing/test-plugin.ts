@@ -119,7 +119,7 @@ export async function startTested(plugin: Plugin, example: StepExample): Promise
     ...pipelineOf(plugin, example),
     clock,
     path: requestPath(path),
-    slots: Object.keys(provided(plugin)) as SlotName[],
+    slots: slotsOf(plugin),
   });
   return {
     clock,
@@ -136,8 +136,11 @@ export function requestPath(path: string): string {
   return path.replaceAll(/[{}*]/g, "");
 }
 
-function provided(plugin: Plugin): Partial<Record<SlotName, unknown>> {
-  return "provides" in plugin ? (plugin.provides ?? {}) : {};
+/** Returns the slots that the plugin sets. */
+export function slotsOf(plugin: Plugin): SlotName[] {
+  const provided = "provides" in plugin ? (plugin.provides ?? {}) : {};
+  // Any other name is a fault of the manifest.
+  return Object.keys(provided) as SlotName[];
 }
 
 const slotSetter = "test-slots";

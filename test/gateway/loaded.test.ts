@@ -1,7 +1,9 @@
+/** What a gateway loads, and what its log says when it stops. */
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { test } from "node:test";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
+import { startBareGateway } from "../../src/testing/gateway.ts";
 
 const pipeline = `version: 1
 server: { port: "\${PORT}" }
@@ -26,4 +28,22 @@ test("a gateway without shared stores loads no client of a database or of Redis"
   assert.deepEqual(loadedClients(), []);
   await import("../../src/store/redis/connect.ts");
   assert.deepEqual(loadedClients(), ["ioredis"], "the check works");
+});
+
+const drained = `
+version: 1
+server: { port: "\${PORT}", drainSeconds: 5, drainDelaySeconds: 0 }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+routes:
+  - { path: /openapi.json, to: openapi }
+`;
+
+test("a drain has a line in the log when it begins and when it has ended", async () => {
+  await using gateway = await startBareGateway({ pipeline: drained, env: { LOG_LEVEL: "info" } });
+  await gateway.gateway.stop();
+  const lines = gateway.lines.filter((line) => line.includes("the drain"));
+  assert.equal(lines.length, 2);
+  assert.match(lines[0] ?? "", /the drain begins/);
+  assert.match(lines[1] ?? "", /the drain has ended/);
 });

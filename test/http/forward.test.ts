@@ -85,23 +85,6 @@ test("a body that arrives after its head is streamed, and one that arrives with 
   await gateway.settled(2);
 });
 
-test("a body that a step buffered and replaced is sent with its own length", async () => {
-  await using upstream = await mirror();
-  await using gateway = await startForwardingGateway(upstream.port, {
-    steps: [
-      {
-        name: "replace",
-        requestBody(x, body) {
-          x.replaceBody(Buffer.concat([body, Buffer.from("!")]));
-        },
-      },
-    ],
-  });
-  const seen = parse((await ask(gateway, "/", { method: "POST", body: "hello" })).body);
-  assert.equal(seen.body, "hello!");
-  assert.equal(seen.rawHeaders[seen.rawHeaders.indexOf("content-length") + 1], "6");
-});
-
 test("headers that steps set for the upstream replace those of the client, and not those of the operator", async () => {
   await using upstream = await mirror();
   await using gateway = await startForwardingGateway(upstream.port, {
@@ -152,7 +135,7 @@ test("a step changes what is forwarded and what comes back", async () => {
     steps: [
       {
         name: "transform",
-        requestBody: (x, body) => x.replaceBody(Buffer.from(body.toString().toUpperCase())),
+        requestBody: (x, body) => x.replaceBody(Buffer.from(`${body.toString().toUpperCase()}!`)),
         responseHeaders(_, head) {
           head.status = 201;
           head.set("x-transformed", "1");
@@ -164,7 +147,9 @@ test("a step changes what is forwarded and what comes back", async () => {
   });
   const { status, headers, body } = await ask(gateway, "/", { method: "POST", body: "hello" });
   assert.deepEqual([status, headers["x-transformed"]], [201, "1"]);
-  assert.equal(parse(body).body, "HELLO, CLIENT");
+  const seen = parse(body);
+  assert.equal(seen.body, "HELLO, CLIENT!");
+  assert.equal(seen.rawHeaders[seen.rawHeaders.indexOf("content-length") + 1], "6");
 });
 
 test("HEAD keeps the length and has no body; the connection serves the next request", async () => {

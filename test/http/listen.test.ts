@@ -1,31 +1,18 @@
 /** The listener of a gateway with one surface: routing, malformed HTTP, draining; and the parser of X-Forwarded-For. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { connect, type Socket } from "node:net";
+import { connect } from "node:net";
 import { test } from "node:test";
 import type { Exchange, Reply } from "../../src/plugin.ts";
 import { addressReader } from "../../src/message/address.ts";
 import { ask, serve } from "../pipeline/harness.ts";
+import { rawClient } from "./forwarding-gateway.ts";
 
 const hello = { answer: (): Reply => ({ status: 200, body: "hello" }) };
 
 async function raw(port: number, text: string): Promise<string> {
-  const socket = connect(port, "127.0.0.1");
-  socket.write(text, "latin1");
-  let answer = "";
-  socket.on("data", (chunk) => (answer += chunk));
-  socket.on("error", () => {});
-  await once(socket, "close");
-  return answer;
-}
-
-async function readUntil(socket: Socket, wanted: RegExp): Promise<string> {
-  let text = "";
-  while (!wanted.test(text)) {
-    const [chunk] = await once(socket, "data");
-    text += String(chunk);
-  }
-  return text;
+  using client = rawClient(port);
+  client.send(text);
+  return await client.closed();
 }
 
 test("a WebSocket handshake on a path that only takes requests gets 426 instead of 405", async () => {
@@ -160,13 +147,13 @@ test("draining closes kept-alive connections after their answer and waits for ru
     { path: "/x", surface: hello },
     { path: "/slow", surface: slow },
   ]);
-  const idle = connect(served.port, "127.0.0.1");
-  idle.write("GET /x HTTP/1.1\r\nhost: x\r\n\r\n");
-  await readUntil(idle, /hello/);
+  using idle = rawClient(served.port);
+  idle.send("GET /x HTTP/1.1\r\nhost: x\r\n\r\n");
+  await idle.until("hello");
   const late = ask(served, "/slow");
   await entered.promise;
   served.listener.beginDrain();
-  const idleClosed = once(idle, "close");
+  const idleClosed = idle.closed();
   const still = await ask(served, "/x");
   assert.equal(still.headers.connection, "close", "a new connection is still served");
   const closed = served.listener.close(5_000);

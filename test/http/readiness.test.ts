@@ -27,8 +27,14 @@ async function readiness({ adminUrl }: Pick<TestGateway, "adminUrl">): Promise<R
   return { status: response.status, checks, backends };
 }
 
+/** The metrics of backends: whether each one that is required can be used, and its servers by state. */
+async function samples({ adminUrl }: TestGateway): Promise<string[]> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return text.match(/^sluice_backend_.*$/gm) ?? [];
+}
+
 // Finding D5.
-test("a node at the default address does not affect readiness if a network is set", async () => {
+test("a node at the default address affects neither readiness nor metrics if a network is set", async () => {
   const model = await startDemoModel({ tokenMs: 1 });
   try {
     await using gateway = await startTestGateway({
@@ -42,6 +48,20 @@ test("a node at the default address does not affect readiness if a network is se
       "no usable node, not required: its address is a default",
     );
     assert.equal(status, 200);
+    const found = await samples(gateway);
+    const network = 'kind="network",backend="network confidential-classic"';
+    assert.ok(found.includes(`sluice_backend_up{${network}} 1`));
+    assert.ok(
+      found.some((line) => line.startsWith(`sluice_backend_servers{${network},state="active"`)),
+    );
+    // No alert may fire for a default address that nobody configured; its state is still shown.
+    const node = 'kind="ledger",backend="upstream ledger"';
+    assert.ok(!found.some((line) => line.startsWith(`sluice_backend_up{${node}`)));
+    assert.ok(found.some((line) => line.startsWith(`sluice_backend_servers{${node}`)));
+    await gateway.write(withDeadDefault.replace("confidential-classic:", "classic-two:"));
+    await gateway.gateway.reloader.reload("test");
+    const after = await samples(gateway);
+    assert.ok(!after.some((line) => line.includes(network)), "a removed network has no series");
   } finally {
     await model.close();
   }
@@ -87,12 +107,14 @@ test("a dead network leaves a gateway ready whose node works", async () => {
   }
 });
 
-test("a gateway without any usable backend is not ready", async () => {
+test("a gateway without any usable backend is not ready, and its metrics show them as down", async () => {
   await using gateway = await startTestGateway({
     pipeline: shipped,
     env: { CONFIDENTIAL_CLASSIC_URL: unreachable, LEDGER_RPC_URL: unreachable },
   });
   assert.equal((await readiness(gateway)).status, 503);
+  const found = await samples(gateway);
+  assert.ok(found.includes('sluice_backend_up{kind="ledger",backend="upstream ledger"} 0'));
 });
 
 function serviceWith(backends: () => readonly BackendStatus[]) {

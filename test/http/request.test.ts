@@ -1,9 +1,10 @@
-/** Tests of the protocol of single requests, with servers that answer wrongly. */
+/** Tests of the protocol of single requests, with servers that answer wrongly, and of entity tags. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
+import { etagOf, matchesEtag } from "../../src/http/etag.ts";
 import { sendRequest } from "../../src/http/request.ts";
 
 async function serverOf(t: TestContext, text: string): Promise<string> {
@@ -67,4 +68,21 @@ test("reading and dumping reject if the body is cut", async (t) => {
 test("a dump ends at its limit", async (t) => {
   const url = await serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nabcdef");
   await (await sendRequest(url, {})).dump(3);
+});
+
+const etag = etagOf("content");
+
+test("a tag depends only on the content, as text or as bytes", () => {
+  assert.match(etag, /^"[\w-]{22}"$/);
+  assert.equal(etagOf(Buffer.from("content")), etag);
+  assert.notEqual(etagOf("other content"), etag);
+});
+
+test("If-None-Match is a list of strong or weak tags, or `*`", () => {
+  for (const sent of [etag, `W/${etag}`, `"a", ${etag}`, `"a",W/${etag} , "b"`, "*"]) {
+    assert.equal(matchesEtag(sent, etag), true, sent);
+  }
+  for (const sent of [undefined, "", '"a"', etag.slice(1), etag.toUpperCase(), "**"]) {
+    assert.equal(matchesEtag(sent, etag), false, String(sent));
+  }
 });

@@ -4,21 +4,43 @@ import {
   httpUpstream,
   rawClient,
   startForwardingGateway,
+  type ForwardingGateway,
+  type ForwardingOptions,
+  type RawClient,
   type Upstream,
 } from "./forwarding-gateway.ts";
 
-async function recorder(): Promise<{ readonly upstream: Upstream; readonly seen: string[] }> {
+interface Recording extends AsyncDisposable {
+  readonly gateway: ForwardingGateway;
+  readonly upstream: Upstream;
+  readonly client: RawClient;
+  /** The requests that have reached the upstream completely. */
+  readonly seen: readonly string[];
+}
+
+async function record(options: ForwardingOptions = {}): Promise<Recording> {
   const seen: string[] = [];
-  const upstream = await httpUpstream((req, res) => {
-    let body = "";
-    req.on("data", (chunk: Buffer) => (body += chunk.toString("latin1")));
-    req.on("error", () => {});
-    req.on("end", () => {
-      seen.push(`${req.method} ${req.url} ${body}`);
-      res.end("answered");
-    });
-  });
-  return { upstream, seen };
+  const stack = new AsyncDisposableStack();
+  const upstream = stack.use(
+    await httpUpstream((req, res) => {
+      let body = "";
+      req.on("data", (chunk: Buffer) => (body += chunk.toString("latin1")));
+      req.on("error", () => {});
+      req.on("end", () => {
+        seen.push(`${req.method} ${req.url} ${body}`);
+        res.end("answered");
+      });
+    }),
+  );
+  const gateway = stack.use(await startForwardingGateway(upstream.port, options));
+  const client = stack.use(rawClient(gateway.port));
+  return {
+    gateway,
+    upstream,
+    client,
+    seen,
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  };
 }
 
 const post = "POST / HTTP/1.1\r\nHost: a\r\n";
@@ -111,20 +133,18 @@ const refused: Readonly<Record<string, readonly [status: number, bytes: string]>
   "a head above 16 KiB": [431, `GET /${"a".repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`],
 };
 
-for (const [name, [status, bytes]] of Object.entries(refused)) {
-  test(`refused without reaching the upstream: ${name}`, async () => {
-    const { upstream, seen } = await recorder();
-    await using _upstream = upstream;
-    await using gateway = await startForwardingGateway(upstream.port);
+test("an ambiguous or malformed request is refused without reaching the upstream", async () => {
+  await using recording = await record();
+  const { gateway, upstream, seen } = recording;
+  for (const [name, [status, bytes]] of Object.entries(refused)) {
     using client = rawClient(gateway.port);
     client.send(bytes);
     const all = await client.closed();
-    assert.match(all, new RegExp(`^HTTP/1\\.1 ${status} `));
-    assert.equal(all.match(/^HTTP\/1\.1 \d/gm)?.length, 1);
-    assert.deepEqual(seen, []);
-    assert.equal(upstream.sockets.length, 0);
-  });
-}
+    assert.match(all, new RegExp(`^HTTP/1\\.1 ${status} `), name);
+    assert.equal(all.match(/^HTTP\/1\.1 \d/gm)?.length, 1, name);
+    assert.deepEqual([seen, upstream.sockets.length], [[], 0], name);
+  }
+});
 
 /** A valid head with an invalid body. The upstream may have received its start, but never an end. */
 const brokenBodies: Readonly<Record<string, string>> = {
@@ -142,25 +162,21 @@ const brokenBodies: Readonly<Record<string, string>> = {
   "a trailer with a bare line feed": "0\r\nX: a\nY: b\r\n\r\n",
 };
 
-for (const [name, body] of Object.entries(brokenBodies)) {
-  test(`never complete at the upstream: ${name}`, async () => {
-    const { upstream, seen } = await recorder();
-    await using _upstream = upstream;
-    await using gateway = await startForwardingGateway(upstream.port);
+test("a malformed body is never complete at the upstream", async () => {
+  await using recording = await record();
+  const { gateway, seen } = recording;
+  for (const [at, [name, body]] of Object.entries(brokenBodies).entries()) {
     using client = rawClient(gateway.port);
     client.send(`${chunked}${body}${hidden}`);
-    assert.doesNotMatch(await client.closed(), / 200 /);
-    await gateway.settled(1);
-    assert.deepEqual(seen, []);
-    assert.deepEqual(gateway.served.errors, []);
-  });
-}
+    assert.doesNotMatch(await client.closed(), / 200 /, name);
+    await gateway.settled(at + 1);
+    assert.deepEqual([seen, gateway.served.errors], [[], []], name);
+  }
+});
 
 test("a request hidden in the body of a GET remains a body", async () => {
-  const { upstream, seen } = await recorder();
-  await using _upstream = upstream;
-  await using gateway = await startForwardingGateway(upstream.port, { connections: 1 });
-  using client = rawClient(gateway.port);
+  await using recording = await record({ connections: 1 });
+  const { client, seen, upstream } = recording;
   client.send(`GET / HTTP/1.1\r\nHost: a\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`);
   client.send("GET /next HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   assert.equal((await client.closed()).split("answered").length, 3);
@@ -170,10 +186,8 @@ test("a request hidden in the body of a GET remains a body", async () => {
 });
 
 test("a request after the last chunk is the client's next request", async () => {
-  const { upstream, seen } = await recorder();
-  await using _upstream = upstream;
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
+  await using recording = await record();
+  const { client, gateway, seen } = recording;
   client.send(`${chunked}3\r\nabc\r\n0\r\n\r\n${hidden}`);
   await client.until("answered");
   while (seen.length < 2) await new Promise(setImmediate);
@@ -183,10 +197,8 @@ test("a request after the last chunk is the client's next request", async () => 
 });
 
 test("Connection cannot remove the length or the Host of a request", async () => {
-  const { upstream, seen } = await recorder();
-  await using _upstream = upstream;
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
+  await using recording = await record();
+  const { client, seen } = recording;
   const length = `Connection: close, content-length, host\r\nContent-Length: ${hidden.length}\r\n\r\n`;
   client.send(`${post}${length}${hidden}`);
   await client.closed();
@@ -194,30 +206,24 @@ test("Connection cannot remove the length or the Host of a request", async () =>
 });
 
 test("chunk extensions and trailers of a request are not forwarded", async () => {
-  const { upstream, seen } = await recorder();
-  await using _upstream = upstream;
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
+  await using recording = await record();
+  const { client, seen } = recording;
   client.send(`${chunked}3;ext="0"\r\nabc\r\n0\r\nX-T: 1\r\n\r\n`);
   await client.until("answered");
   assert.deepEqual(seen, ["POST / abc"]);
 });
 
 test("an absolute target with the host of Host is served like its path", async () => {
-  const { upstream, seen } = await recorder();
-  await using _upstream = upstream;
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
+  await using recording = await record();
+  const { client, seen } = recording;
   client.send("GET http://A:80/x?y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   assert.match(await client.closed(), /^HTTP\/1\.1 200 /);
   assert.deepEqual(seen, ["GET /x?y "]);
 });
 
 test("the request to switch protocols is removed before forwarding", async () => {
-  const { upstream, seen } = await recorder();
-  await using _upstream = upstream;
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
+  await using recording = await record();
+  const { client, seen } = recording;
   client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n");
   client.send("Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n");
   await client.until("answered");
@@ -225,10 +231,8 @@ test("the request to switch protocols is removed before forwarding", async () =>
 });
 
 test("CONNECT reaches no upstream", async () => {
-  const { upstream, seen } = await recorder();
-  await using _upstream = upstream;
-  await using gateway = await startForwardingGateway(upstream.port);
-  using client = rawClient(gateway.port);
+  await using recording = await record();
+  const { client, seen } = recording;
   client.send("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
   assert.doesNotMatch(await client.closed(), / 2\d\d /);
   assert.deepEqual(seen, []);

@@ -9,6 +9,7 @@ import type { Connection, Exchange, Outcome, SurfaceHooks } from "../../src/plug
 import { refuse } from "../../src/plugin.ts";
 import { manualClock } from "../../src/testing/clock.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
+import { rawClient } from "./forwarding-gateway.ts";
 
 /** A surface that passes its connection to the test and ends with it. */
 function socketSurface(
@@ -338,7 +339,6 @@ it("an open connection keeps its generation through a reload", async () => {
 });
 
 async function handshake({ port }: Served, fields: readonly string[]): Promise<string> {
-  const socket = connect(port, "127.0.0.1");
   const lines = [
     "GET /socket HTTP/1.1",
     "Host: h",
@@ -348,26 +348,22 @@ async function handshake({ port }: Served, fields: readonly string[]): Promise<s
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
     ...fields,
   ];
-  socket.write(`${lines.join("\r\n")}\r\n\r\n`);
-  let text = "";
-  socket.on("data", (bytes: Buffer) => (text += bytes.toString("latin1")));
-  socket.on("error", () => {});
-  await once(socket, "close");
-  return text;
+  using client = rawClient(port);
+  client.send(`${lines.join("\r\n")}\r\n\r\n`);
+  return await client.closed();
 }
 
 // Finding 3.
-for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v1", "test;v1"]) {
-  it(`an offer of subprotocols that breaks RFC 6455 gets 400 and ends its exchange: "${offered}"`, async () => {
-    const { step, next } = outcomes();
-    await using served = await serve([route(echo, [step])]);
+it("an offer of subprotocols that breaks RFC 6455 gets 400 and ends its exchange", async () => {
+  const { step, next } = outcomes();
+  await using served = await serve([route(echo, [step])]);
+  for (const offered of ["test.v1, test.v1", "test.v1,,", ", test.v1", "", "test v1", "test;v1"]) {
     const text = await handshake(served, [`Sec-WebSocket-Protocol: ${offered}`]);
-    assert.match(text, /^HTTP\/1\.1 400 /);
-    assert.match(text, /"error_code":"GATEWAY_INVALID_PARAMS"/);
+    assert.match(text, /^HTTP\/1\.1 400 .*"error_code":"GATEWAY_INVALID_PARAMS"/s, offered);
     assert.equal(await next(), "replied");
     assert.equal(served.listener.running, 0);
-  });
-}
+  }
+});
 
 it("an upgrade that the WebSocket library refuses gets 400 and ends its exchange", async () => {
   const { step, next } = outcomes();

@@ -10,17 +10,11 @@ import {
   type Metrics,
   type Plugin,
   type StepHooks,
-  type ComputeOutcome,
   type SurfaceHooks,
 } from "../../src/plugin.ts";
-import { gatewayInfo } from "../../src/pipeline/load/gateway-info.ts";
 import { provision, type Generation } from "../../src/pipeline/load/generation.ts";
 import { Closer } from "../../src/pipeline/load/closer.ts";
-import { noEntries } from "../../src/store/plugin-entries.ts";
-import { noSession } from "../../src/store/session.ts";
-import { noSql } from "../../src/store/sql/work.ts";
-import { createSeal } from "../../src/store/seal.ts";
-import { KeptParts } from "../../src/pipeline/load/kept-parts.ts";
+import { inertResources } from "../../src/pipeline/load/dry-run.ts";
 import type { PluginOrigin } from "../../src/pipeline/load/loaded-plugins.ts";
 import type { HostResources } from "../../src/pipeline/load/host-resources.ts";
 import type { ExchangeObserver } from "../../src/pipeline/observe/record.ts";
@@ -173,38 +167,8 @@ export function quietCloser(): Closer {
 }
 
 export function testResources(log: Log): HostResources {
-  return {
-    log,
-    clock: systemClock,
-    metrics: noMetrics,
-    seal: createSeal("test"),
-    claims: {
-      now: () => 0,
-      claim: () => Promise.resolve(false),
-      end: () => Promise.resolve(),
-      hasEnded: () => false,
-    },
-    entries: noEntries,
-    store: {
-      folder: "data",
-      sql: () => noSql,
-      session: noSession,
-      postgres: undefined,
-      redis: undefined,
-      replicas: undefined,
-    },
-    compute: { run: notRun, background: { run: notRun } },
-    parts: new KeptParts(),
-    held: new HeldBytes(Infinity, noMetrics),
-    gateway: gatewayInfo(
-      () => undefined,
-      new Set(),
-      () => undefined,
-    ),
-  };
+  return { ...inertResources({}), dryRun: false, log, metrics: noMetrics };
 }
-
-const notRun = (): Promise<ComputeOutcome> => Promise.resolve({ ok: false, reason: "busy" });
 
 function describe(
   routes: readonly TestRoute[],

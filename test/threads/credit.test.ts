@@ -1,4 +1,4 @@
-/** Keys and credit of a gateway with several threads: limits are exact, and every answer has its charge. */
+/** Keys and credit of a gateway with several threads: limits are exact, every answer has its charge, and failed keys count. */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,6 +30,7 @@ plugins: { deadly: ./deadly.js }
 routes:
   - { path: /die, methods: [GET], run: [], to: deadly }
   - { path: /, methods: [GET], run: [{ use: key }, { meter: { price: ${price} } }], to: discovery }
+  - { path: /guarded, run: [request-id, { authenticate: { failures: 10 } }, { authorize: { require: key } }], to: discovery }
   - { path: /limited, methods: [GET], run: [request-id, authenticate, rate-limit, { authorize: { require: key } }], to: discovery }
 `,
   });
@@ -46,32 +47,52 @@ async function ask(url: string, key: string, count: number): Promise<number[]> {
   return statuses;
 }
 
-test("three threads spend the limit of a key exactly, and every answer is a charge", async (t) => {
+test("three threads", async (t) => {
   const gateway = await startThreads(t);
-  const answers = 200;
-  const { key, keyId } = await gateway.issue({ cuLimit24hMilli: answers * price });
-  const all = await Promise.all(Array.from({ length: 24 }, () => ask(gateway.url, key, 15)));
-  const statuses = all.flat();
-  assert.equal(statuses.filter((status) => status === 200).length, answers);
-  assert.equal(statuses.filter((status) => status === 429).length, statuses.length - answers);
-  const rows = [...readUsage(join(gateway.folder, "data"))];
-  assert.deepEqual(
-    [rows.length, new Set(rows.map((row) => row.keyId))],
-    [answers, new Set([keyId])],
-  );
-});
 
-test("three threads share the rate of a key", async (t) => {
-  const gateway = await startThreads(t);
-  const rps = 5;
-  const burst = 2 * rps;
-  const { key } = await gateway.issue({ rpsLimit: rps });
-  const started = performance.now();
-  const url = `${gateway.url}/limited`;
-  const all = await Promise.all(Array.from({ length: 24 }, () => ask(url, key, 4)));
-  const seconds = (performance.now() - started) / 1000;
-  const admitted = all.flat().filter((status) => status === 200).length;
-  assert.ok(admitted >= burst && admitted <= burst + rps * seconds, `${admitted} in ${seconds} s`);
+  await t.test("spend the limit of a key exactly, and every answer is a charge", async () => {
+    const answers = 200;
+    const { key, keyId } = await gateway.issue({ cuLimit24hMilli: answers * price });
+    const all = await Promise.all(Array.from({ length: 24 }, () => ask(gateway.url, key, 15)));
+    const statuses = all.flat();
+    assert.equal(statuses.filter((status) => status === 200).length, answers);
+    assert.equal(statuses.filter((status) => status === 429).length, statuses.length - answers);
+    const rows = [...readUsage(join(gateway.folder, "data"))];
+    assert.deepEqual(
+      [rows.length, new Set(rows.map((row) => row.keyId))],
+      [answers, new Set([keyId])],
+    );
+  });
+
+  await t.test("share the rate of a key", async () => {
+    const rps = 5;
+    const burst = 2 * rps;
+    const { key } = await gateway.issue({ rpsLimit: rps });
+    const started = performance.now();
+    const url = `${gateway.url}/limited`;
+    const all = await Promise.all(Array.from({ length: 24 }, () => ask(url, key, 4)));
+    const seconds = (performance.now() - started) / 1000;
+    const admitted = all.flat().filter((status) => status === 200).length;
+    assert.ok(
+      admitted >= burst && admitted <= burst + rps * seconds,
+      `${admitted} in ${seconds} s`,
+    );
+  });
+
+  await t.test("block an address that presents unknown keys", async () => {
+    const statusOf = async (key: string): Promise<number> => {
+      const headers = { authorization: `Bearer ${key}`, connection: "close" };
+      return (await fetch(`${gateway.url}/guarded`, { headers })).status;
+    };
+    // A well-formed key that was never issued.
+    const unknown = gateway.key.slice(0, -1) + (gateway.key.endsWith("A") ? "B" : "A");
+    const statuses: number[] = [];
+    while (statuses.length < 100) statuses.push(await statusOf(unknown));
+    // Each thread learns of the block when the main thread has counted its next failure. Alone, each would allow 10.
+    const failed = statuses.filter((status) => status === 401).length;
+    assert.ok(failed >= 10 && failed < 20, `${failed} failures`);
+    assert.equal(await statusOf(gateway.key), 200);
+  });
 });
 
 test("no charge is lost and no credit stays held when threads end while they charge", async (t) => {

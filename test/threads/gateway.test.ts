@@ -30,27 +30,55 @@ async function held(gateway: ThreadsGateway, running: number): Promise<Promise<s
   return requests;
 }
 
-test("all threads serve the port, and the admin listener adds them up", async (t) => {
-  const gateway = await startThreads(t, pipeline(2));
-  const seen = new Map<string, number>();
-  await gateway.askUntil("/which", (answer) => {
-    seen.set(answer, (seen.get(answer) ?? 0) + 1);
-    return seen.size === 2;
+test("a gateway with two threads", async (t) => {
+  const text = pipeline(2).replace("which.js }", "which.js, once: ./once.js }");
+  const gateway = await startThreads(t, `${text}once: {}\n`);
+
+  await t.test("serves the port with both, and the admin listener adds them up", async () => {
+    const seen = new Map<string, number>();
+    await gateway.askUntil("/which", (answer) => {
+      seen.set(answer, (seen.get(answer) ?? 0) + 1);
+      return seen.size === 2;
+    });
+    assert.deepEqual([...seen.keys()].toSorted(), ["1", "2"]);
+    const asked = [...seen.values()].reduce((sum, count) => sum + count);
+    const metrics = await gateway.admin("/metrics");
+    const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
+    assert.equal(Number(counted?.[1]), asked);
+    const [route] = JSON.parse(await gateway.ask("/which?routes"));
+    assert.ok(route.surface.timed > 0 && route.surface.meanMs > 0);
+    const { threads } = JSON.parse(await gateway.admin("/pipelines"));
+    assert.deepEqual(threads, [
+      { thread: 1, state: "serving", generation: 1 },
+      { thread: 2, state: "serving", generation: 1 },
+    ]);
+    const { checks } = JSON.parse(await gateway.admin("/readyz"));
+    assert.equal(checks.threads, "ok");
   });
-  assert.deepEqual([...seen.keys()].toSorted(), ["1", "2"]);
-  const asked = [...seen.values()].reduce((sum, count) => sum + count);
-  const metrics = await gateway.admin("/metrics");
-  const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
-  assert.equal(Number(counted?.[1]), asked);
-  const [route] = JSON.parse(await gateway.ask("/which?routes"));
-  assert.ok(route.surface.timed > 0 && route.surface.meanMs > 0);
-  const { threads } = JSON.parse(await gateway.admin("/pipelines"));
-  assert.deepEqual(threads, [
-    { thread: 1, state: "serving", generation: 1 },
-    { thread: 2, state: "serving", generation: 1 },
-  ]);
-  const { checks } = JSON.parse(await gateway.admin("/readyz"));
-  assert.equal(checks.threads, "ok");
+
+  await t.test("starts a service that runs once in the main thread only", () => {
+    const started = gateway.lines.filter((line) => line.includes("once has started"));
+    assert.deepEqual(
+      started.map((line) => /in thread \d/.exec(line)?.[0]),
+      ["in thread 0"],
+    );
+  });
+
+  await t.test("explains an exchange in whichever thread served it", async () => {
+    const response = await fetch(`${gateway.url}/which`, { headers: { connection: "close" } });
+    const thread = await response.text();
+    const id = response.headers.get("x-request-id") ?? "";
+    const { exchanges } = JSON.parse(await gateway.admin(`/explain?id=${id}`));
+    assert.deepEqual(
+      exchanges.map(({ replica }: { replica: string }) => replica),
+      [`thread ${thread}`],
+    );
+  });
+
+  await t.test("refuses the port of another process, although threads share theirs", async () => {
+    const { port } = new URL(gateway.url);
+    await assert.rejects(startThreads(t, pipeline(2), { PORT: port }), /SLUICE_LISTEN_FAILED/);
+  });
 });
 
 test("a reload reaches all threads, or none if one of them cannot load it", async (t) => {
@@ -183,28 +211,6 @@ test("new requests have threads although the requests of many drained threads st
   await Promise.allSettled(requests);
 });
 
-test("a service that runs once starts in the main thread only", async (t) => {
-  const text = pipeline(2).replace("which.js }", "which.js, once: ./once.js }");
-  const gateway = await startThreads(t, `${text}once: {}\n`);
-  const started = gateway.lines.filter((line) => line.includes("once has started"));
-  assert.deepEqual(
-    started.map((line) => /in thread \d/.exec(line)?.[0]),
-    ["in thread 0"],
-  );
-});
-
-test("explain finds an exchange in whichever thread served it", async (t) => {
-  const gateway = await startThreads(t, pipeline(2));
-  const response = await fetch(`${gateway.url}/which`, { headers: { connection: "close" } });
-  const thread = await response.text();
-  const id = response.headers.get("x-request-id") ?? "";
-  const { exchanges } = JSON.parse(await gateway.admin(`/explain?id=${id}`));
-  assert.deepEqual(
-    exchanges.map(({ replica }: { replica: string }) => replica),
-    [`thread ${thread}`],
-  );
-});
-
 test("a stop drains all threads: running requests end, and none begins", async (t) => {
   const gateway = await startThreads(t, pipeline(2));
   const running = Array.from({ length: 8 }, () => gateway.ask("/which?wait"));
@@ -243,10 +249,4 @@ test("the number of open connections is limited over all threads", async (t) => 
     for (const each of closed) void each.then(() => ++count === 8 && resolve());
   });
   assert.equal(sockets.filter(({ closed: isClosed }) => !isClosed).length, 4);
-});
-
-test("the port of another process is refused, although threads share theirs", async (t) => {
-  const gateway = await startThreads(t, pipeline(2));
-  const { port } = new URL(gateway.url);
-  await assert.rejects(startThreads(t, pipeline(2), { PORT: port }), /SLUICE_LISTEN_FAILED/);
 });

@@ -1,7 +1,9 @@
 import { runGuarded } from "../../base/guard.ts";
 import { addUpFamilies, type FamilyDump, type OtherMetrics } from "../../base/metrics.ts";
+import { late, withinLimit } from "../../base/time-limit.ts";
 import { messageOf } from "../../base/message-of.ts";
 import { fault, orderFaults, type Fault } from "../../config/fault.ts";
+import { freeAddress } from "../../http/bind.ts";
 import { openConnections, type Listener } from "../../http/listen.ts";
 import { SharedCount, SharedCounts } from "../../memory/shared-count.ts";
 import type { Generation, Provisioned } from "../../pipeline/load/generation.ts";
@@ -9,7 +11,6 @@ import { pluginModules } from "../../pipeline/load/load.ts";
 import { pluginOfStack } from "../../pipeline/load/plugin-of-stack.ts";
 import type { BackendStatus, Log } from "../../plugin.ts";
 import { StartError } from "../../start-error.ts";
-import { freeAddress } from "./free-address.ts";
 import { spawnThread, type SpawnOptions, type Thread } from "./spawn-thread.ts";
 import { stackOf } from "./stack-of-thread.ts";
 import {
@@ -67,7 +68,8 @@ export class ThreadPool implements Listener, OtherMetrics {
 
   /** Rejects with a ListenError or a StartError. */
   static async open(options: PoolOptions): Promise<ThreadPool> {
-    const { host, port } = await freeAddress(options.generation.config.server);
+    const { server } = options.generation.config;
+    const { host, port } = await freeAddress({ section: "server", ...server });
     const pool = new ThreadPool(options, host, port);
     try {
       await Promise.all(Array.from({ length: options.threads.count }, () => pool.#startFirst()));
@@ -211,12 +213,9 @@ export class ThreadPool implements Listener, OtherMetrics {
       if (thread.state === "starting") void thread.worker.terminate();
       else void thread.started.promise.then(() => this.#drain(thread, ms));
     }
-    const late = Promise.withResolvers<void>();
-    using _limit = clock.after(ms + endLimitMs, () => {
+    if ((await withinLimit(Promise.all(exits), ms + endLimitMs, clock)) === late) {
       log.error({ threads: [...this.#threads.keys()] }, "some threads did not end in time");
-      late.resolve();
-    });
-    await Promise.race([Promise.all(exits), late.promise]);
+    }
     await this.#terminate();
     this.#stack.dispose();
   }

@@ -109,11 +109,7 @@ async function assemble(
     (record) => explanations.settled(record),
     forwarded.settled,
   ]);
-  const gateway = gatewayInfo(
-    (name) => start.env[name],
-    observers,
-    () => late.started,
-  );
+  const gateway = gatewayInfo(start.env, observers, () => late.started);
   const resources = await openHostResources(config, { clock, log, gateway, threads }, stack);
   const { metrics, held, store } = resources;
   const core = coreMetrics(metrics);
@@ -135,7 +131,7 @@ async function assemble(
   stack.defer(() => listener.close(0));
   const everywhere = stack.use(
     explainEverywhere(
-      (requestId) => explanations.find(requestId),
+      explanations,
       store.replicas && { replicas: store.replicas, name: threadName(threads.index) },
       log,
     ),

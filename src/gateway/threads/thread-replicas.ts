@@ -1,4 +1,5 @@
 /** The threads of one process as `host.store.replicas`, which plugins use for the gateways of one database. */
+import { late, withinLimit } from "../../base/time-limit.ts";
 import { version } from "../../base/version.ts";
 import { MainThreads } from "./ports.ts";
 import type { Awaitable, Clock, ReplicaAnswer, Replicas, Threads } from "../../plugin.ts";
@@ -38,14 +39,13 @@ export function replicasOfThreads(threads: Threads, clock: Clock): Replicas {
     return all.filter((index) => index !== threads.index);
   };
   const answerOf = async (topic: string, value: unknown, to: number): Promise<ReplicaAnswer> => {
-    const { promise: late, resolve } = Promise.withResolvers<undefined>();
-    using _limit = clock.after(askMs, () => resolve(undefined));
-    const answer = threads.call(full(topic), value, to).then(
+    const answered = threads.call(full(topic), value, to).then(
       (given) => ({ value: given }),
       () => undefined,
     );
-    const given = await Promise.race([answer, late]);
-    return { id: String(to), name: threadName(to), version, heardMsAgo: 0, answer: given };
+    const found = await withinLimit(answered, askMs, clock);
+    const answer = found === late ? undefined : found;
+    return { id: String(to), name: threadName(to), version, heardMsAgo: 0, answer };
   };
   return {
     id: String(threads.index),

@@ -25,8 +25,9 @@ import { stableJson } from "../../base/canonical-json.ts";
 import { pluginCounts, type PluginCounts } from "../observe/plugin-counts.ts";
 import type { CoreMetrics } from "../observe/stats.ts";
 import { ServiceRegistry } from "./service-registry.ts";
-import { unmatchedSurface } from "./unmatched.ts";
+import { unmatchedSurface } from "./router.ts";
 import { StoreError } from "../../store/store-error.ts";
+import { late, withinLimit } from "../../base/time-limit.ts";
 import { WaitLimit } from "../../base/wait-limit.ts";
 import { messageOf } from "../../base/message-of.ts";
 
@@ -257,12 +258,10 @@ export class Builder {
 
   /** Rejects if a plugin does not start in time. It is stopped if it starts later. */
   async #inTime(starting: Promise<NewlyStarted>): Promise<NewlyStarted> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    using _limit = this.#resources.clock.after(startMs, () => {
-      reject(new Error(`\`start\` did not return within ${startMs / 1_000} s`));
-      starting.then(({ stop }) => stop()).catch(() => {});
-    });
-    return await Promise.race([starting, late]);
+    const started = await withinLimit(starting, startMs, this.#resources.clock);
+    if (started !== late) return started;
+    starting.then(({ stop }) => stop()).catch(() => {});
+    throw new Error(`\`start\` did not return within ${startMs / 1_000} s`);
   }
 
   async #startInstance(plugin: Plugin, options: never, host: Host): Promise<NewlyStarted> {

@@ -1,3 +1,4 @@
+import { late, withinLimit } from "../../base/time-limit.ts";
 import type { Clock, Log } from "../../plugin.ts";
 
 /** Longer than the slowest part that ships with Sluice: `trace` waits 3 s for its collector. */
@@ -23,9 +24,8 @@ export class Closer {
 
   /** Resolves when `end` has ended, or logs `part` and resolves after the limit. Rejects with what `end` throws. */
   async close(part: string, end: () => unknown): Promise<void> {
-    const { promise: late, resolve } = Promise.withResolvers<"late">();
-    using _limit = this.#clock.after(this.#limitMs, () => resolve("late"));
-    if ((await Promise.race([Promise.try(end), late])) !== "late") return;
+    const ended = await withinLimit(Promise.try(end), this.#limitMs, this.#clock);
+    if (ended !== late) return;
     this.shortenLimit();
     this.late.push(part);
     this.#log.error({ part }, "a part did not end in time: the gateway stops without it");

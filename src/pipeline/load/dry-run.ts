@@ -82,7 +82,7 @@ function tlsFaults(config: Config): Fault[] {
 }
 
 /** No request reaches a dry run, so the results of these functions do not matter. */
-function inertResources(env: Env): HostResources {
+export function inertResources(env: Env): HostResources {
   const metrics = createMetrics();
   return {
     dryRun: true,
@@ -108,11 +108,7 @@ function inertResources(env: Env): HostResources {
     compute: { run: notRun, background: { run: notRun } },
     parts: new KeptParts(),
     held: new HeldBytes(Infinity, metrics),
-    gateway: gatewayInfo(
-      (name) => env[name],
-      new Set(),
-      () => undefined,
-    ),
+    gateway: gatewayInfo(env, new Set(), () => undefined),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Environment } from "../../config/environment.ts";
 import type { RenderedMetrics } from "../../base/metrics.ts";
 import type {
   BackendStatus,
@@ -29,12 +30,12 @@ export interface GatewayInfoDeps {
 
 /** `observers` get each exchange that has ended. `started`: undefined while the first generation starts. */
 export function gatewayInfo(
-  variable: GatewayInfo["variable"],
+  env: Environment,
   observers: Set<ExchangeObserver>,
   started: () => GatewayInfoDeps | undefined,
 ): GatewayInfo {
   return {
-    variable,
+    variable: (name) => env[name],
     onSettled(observer) {
       observers.add(observer);
       return { [Symbol.dispose]: () => void observers.delete(observer) };

@@ -5,6 +5,7 @@
  */
 import type { Config } from "../../config/config.ts";
 import { runGuarded } from "../../base/guard.ts";
+import { withinLimit } from "../../base/time-limit.ts";
 import { orderFaults, type Fault } from "../../config/fault.ts";
 import type { Clock, PluginFacts, ServiceHooks } from "../../plugin.ts";
 import { Builder } from "./builder.ts";
@@ -147,7 +148,6 @@ export async function awaitBackends(
   initialized: readonly (Promise<void> | undefined)[],
   clock: Clock,
 ): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  using _timer = clock.after(maxBackendMs, late.resolve);
-  await Promise.race([Promise.allSettled(initialized.map(async (each) => each)), late.promise]);
+  const all = Promise.allSettled(initialized.map(async (each) => each));
+  await withinLimit(all, maxBackendMs, clock);
 }

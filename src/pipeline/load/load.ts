@@ -14,6 +14,7 @@ import { isBuiltIn } from "../../config/services.ts";
 import { missingGrants } from "../../contract/permissions.ts";
 import { contractVersion, supportsContract } from "../../contract/version.ts";
 import { isObject } from "../../base/is-object.ts";
+import { keepingAlive, late, withinLimit } from "../../base/time-limit.ts";
 import { packageFile } from "../../base/package-files.ts";
 import type { Plugin } from "../../plugin.ts";
 import { currentUrl, importAgain, localFiles, refreshLocalModules } from "./local-modules.ts";
@@ -253,17 +254,10 @@ async function importPlugin(
 const importMs = 30_000;
 
 async function inTime(loading: Promise<unknown>): Promise<unknown> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
   // The timer keeps the process alive, so that `sluice check` can report the module.
-  const timer = setTimeout(
-    () => reject(new Error(`the module was not evaluated within ${importMs / 1_000} s`)),
-    importMs,
-  );
-  try {
-    return await Promise.race([loading, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const module = await withinLimit(loading, importMs, keepingAlive);
+  if (module !== late) return module;
+  throw new Error(`the module was not evaluated within ${importMs / 1_000} s`);
 }
 
 function checkedPlugin(name: string, plugin: unknown, at: Position): Plugin | Fault[] {

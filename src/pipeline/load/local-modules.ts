@@ -8,12 +8,11 @@
  * Exchanges of the old generation may import a module after the reload. The import then resolves to the version that
  * belongs to the importing module. If that version has never been loaded, Node loads the file as it is on disk now.
  */
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { registerHooks, type ResolveHookSync } from "node:module";
-import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { isObject } from "../../base/is-object.ts";
 import { packageFile } from "../../base/package-files.ts";
+import { packageOf } from "./installed-package.ts";
 
 interface LocalModule {
   /** Changes when the file changes. */
@@ -132,15 +131,7 @@ function changedPackages(): string[] {
   });
 }
 
-/** Returns the version in the nearest package.json. Empty if none can be read. */
+/** Empty if the package has none. */
 function packageVersion(url: string): string {
-  for (let folder = dirname(fileURLToPath(url)); ; folder = dirname(folder)) {
-    try {
-      const manifest: unknown = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-      if (isObject(manifest) && "version" in manifest) return String(manifest["version"]);
-    } catch {
-      // This folder has no package.json. The package's file is in a parent folder.
-    }
-    if (folder === dirname(folder) || folder.endsWith("node_modules")) return "";
-  }
+  return packageOf(url)?.version ?? "";
 }

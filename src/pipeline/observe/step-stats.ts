@@ -3,7 +3,7 @@
  * exchanges are some time apart, all of them are timed, so that each can be explained. While they follow each other
  * closely, one in eight is timed, so that the other seven do not read the clock.
  */
-import type { Clock, Counter } from "../../plugin.ts";
+import type { Clock, Counter, Log } from "../../plugin.ts";
 import type { StepMetrics } from "./stats.ts";
 
 /** Bucket i contains durations below 2^i µs that the bucket before it does not contain. */
@@ -128,6 +128,23 @@ export function stopTimer({ record, runtime }: Timed, depth: number, since: numb
   const now = runtime.clock.monotonic();
   times[depth] = Math.max(times[depth] ?? 0, 0) + now - since;
   return now;
+}
+
+/** Every other request waits while a hook computes, even /healthz. */
+const blockingMs = 1_000;
+
+interface Watched {
+  readonly route: { readonly path: string };
+  readonly runtime: { readonly log: Log };
+  readonly compiled: { readonly stepStats: Pick<RouteStepStats, "blocked"> };
+}
+
+/** Names a plugin that blocks the event loop. `tookMs`: time until the hook has returned, which can be a promise. */
+export function warnIfBlocking(x: Watched, depth: number, tookMs: number): void {
+  if (tookMs < blockingMs) return;
+  const plugin = x.compiled.stepStats.blocked(depth);
+  const about = { plugin, route: x.route.path, ms: Math.round(tookMs) };
+  x.runtime.log.warn(about, "a hook of a plugin blocked all requests");
 }
 
 /** Durations in 33 buckets. Each is twice as wide as the one before, from 1 µs to about 36 minutes and more. */

@@ -2,12 +2,10 @@
 import type { InnerSurface, Reply } from "../../plugin.ts";
 import type { Waiting } from "../../base/wait-limit.ts";
 import type { PlacedHook, PlacedStep } from "./compile.ts";
-import { warnIfBlocking } from "../observe/blocking.ts";
-import { startTimer, stopTimer } from "../observe/step-stats.ts";
+import { startTimer, stopTimer, warnIfBlocking } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
 import { stateOf } from "./hooks.ts";
-import { isFailureIgnored, isRefusalIgnored } from "./step-failures.ts";
-import { StepTimeout } from "./step-limit.ts";
+import { isFailureIgnored, isRefusalIgnored, StepTimeout } from "./step-failures.ts";
 
 type Answer = Reply | undefined | Promise<Reply | undefined>;
 

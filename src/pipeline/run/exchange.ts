@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { Readable } from "node:stream";
 import type {
   AcceptOptions,
@@ -15,7 +16,10 @@ import type {
   Slots,
 } from "../../plugin.ts";
 import type { CallReport } from "../../contract/called.ts";
+import { addressKey } from "../../base/address.ts";
 import { runGuarded } from "../../base/guard.ts";
+import { jsonExcess } from "../../base/json-bounds.ts";
+import { parseBoundedJson } from "../../base/parse-json.ts";
 import { noFields, withUpstreamField } from "../../message/headers.ts";
 import { isRequestId } from "../../base/request-id.ts";
 import type { CompiledRoute, PlacedStep } from "./compile.ts";
@@ -23,11 +27,12 @@ import { coreDepth, ExchangeRecord } from "../observe/record.ts";
 import { asksForTrace } from "../observe/trace-header.ts";
 import type { ResponseOwner } from "../../message/client-response.ts";
 import { guardListeners } from "./guard-listeners.ts";
-import { readJson, type Json } from "./json-body.ts";
 import { LiveRequestHead } from "../../message/request-head.ts";
 import { sendEarlyHints } from "./response-head.ts";
 import type { ArrivingBody, Arrival, Runtime, WaitingAnswer } from "./runtime.ts";
 import { ExchangeState, type FailedOutcome } from "./states.ts";
+
+type Json = { readonly ok: true; readonly value: unknown } | { readonly ok: false };
 
 /** The members of `Exchange` are documented there. All other members belong to the core, and no plugin sees them. */
 export class LiveExchange extends ExchangeState implements Exchange, ResponseOwner {
@@ -105,6 +110,11 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
 
   get facts(): Readonly<NotedFacts> {
     return this.record.facts;
+  }
+
+  /** The caller for which the memory of the exchange counts. */
+  get callerId(): string {
+    return this.facts.caller?.id ?? addressKey(this.request.address);
   }
 
   note<F extends keyof Facts>(name: F, value: Facts[F] | undefined): void {
@@ -360,5 +370,18 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
 
   #callbackFailed(error: unknown): void {
     this.runtime.runner.failCallback(this, error);
+  }
+}
+
+/** `isBounded`: the body is known to be within the bounds of src/base/json-bounds.ts. */
+function readJson(body: Buffer | undefined, isBounded: boolean): Json {
+  // Decoding bytes that are not UTF-8 would replace characters without anyone noticing.
+  if (body === undefined || !isUtf8(body)) return { ok: false };
+  try {
+    const text = body.toString("utf8");
+    if (!isBounded && jsonExcess(text) !== undefined) return { ok: false };
+    return { ok: true, value: parseBoundedJson(text) };
+  } catch {
+    return { ok: false };
   }
 }

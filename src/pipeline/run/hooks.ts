@@ -6,12 +6,10 @@
 import type { Reply, StepHooks } from "../../plugin.ts";
 import type { Waiting } from "../../base/wait-limit.ts";
 import type { PlacedStep } from "./compile.ts";
-import { warnIfBlocking } from "../observe/blocking.ts";
-import { startTimer, stopTimer } from "../observe/step-stats.ts";
+import { startTimer, stopTimer, warnIfBlocking } from "../observe/step-stats.ts";
 import type { LiveExchange } from "./exchange.ts";
 import type { HookPhase } from "./hook-phases.ts";
-import { isRefusalIgnored } from "./step-failures.ts";
-import { StepTimeout } from "./step-limit.ts";
+import { isRefusalIgnored, StepTimeout } from "./step-failures.ts";
 
 /**
  * Runs the hooks of a phase from index `from`. Returns the first reply; `x.currentStep` is then the step that returned it.

@@ -1,7 +1,28 @@
 import type { Reply } from "../../plugin.ts";
-import type { PlacedStep } from "./compile.ts";
+import type { HookName, PlacedStep } from "./compile.ts";
 import type { LiveExchange } from "./exchange.ts";
-import { StepTimeout } from "./step-limit.ts";
+
+/**
+ * An asynchronous hook has not ended in time. A step that waits forever would hold its request, the client's connection,
+ * the drain and a whole generation. With the limit, only its own request is not answered. The constructor logs it with
+ * its step and phase.
+ */
+export class StepTimeout extends Error {
+  constructor(
+    x: LiveExchange,
+    { name, depth, limit, isSkippable }: PlacedStep,
+    phase: HookName | "around",
+  ) {
+    const timeoutMs = limit?.limitMs;
+    super(`${phase} of "${name}" did not end within ${timeoutMs} ms`);
+    x.compiled.stepStats.timedOut(depth, phase);
+    const { requestId } = x.facts;
+    x.runtime.log.error(
+      { plugin: name, phase, route: x.route.path, timeoutMs, requestId },
+      `a step exceeded its time limit${isSkippable ? " and was skipped" : ""}`,
+    );
+  }
+}
 
 /**
  * `step`: undefined for the surface. Returns false for a time-out, which was counted and logged when the limit expired.

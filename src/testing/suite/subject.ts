@@ -1,4 +1,5 @@
 import { isObject } from "../../base/is-object.ts";
+import { keepingAlive, late, withinLimit } from "../../base/time-limit.ts";
 import { manualClock, type ManualClock } from "../clock.ts";
 import {
   openMemoryGateway,
@@ -6,8 +7,8 @@ import {
   type MemoryGatewayOptions,
   type MemoryPipeline,
 } from "../memory-gateway.ts";
-import { pipelineOf, requestPath, type StepExample } from "../test-plugin.ts";
-import type { Plugin, SlotName } from "../../plugin.ts";
+import { pipelineOf, requestPath, slotsOf, type StepExample } from "../test-plugin.ts";
+import type { Plugin } from "../../plugin.ts";
 
 export interface Subject {
   readonly plugin: Plugin;
@@ -41,7 +42,6 @@ export async function openFor(
 ): Promise<SubjectGateway> {
   const clock = manualClock();
   const { path = "/*" } = example;
-  const slots = "provides" in plugin ? Object.keys(plugin.provides ?? {}) : [];
   // A start waits for services for 2 s of its clock, which nothing else advances.
   const waiting = setTimeout(() => clock.advance(startMs), startMs);
   try {
@@ -50,8 +50,7 @@ export async function openFor(
       ...thread,
       clock,
       path: requestPath(path),
-      // The manifest has been checked, so these are names of slots.
-      slots: slots as SlotName[],
+      slots: slotsOf(plugin),
     });
     return withClock(gateway, clock);
   } finally {
@@ -63,14 +62,10 @@ function withClock(gateway: MemoryGateway, clock: ManualClock): SubjectGateway {
   return Object.defineProperties(gateway, { clock: { value: clock } }) as SubjectGateway;
 }
 
+/** Waits in real time. */
 export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => resolve(undefined), ms);
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const result = await withinLimit(promise, ms, keepingAlive);
+  return result === late ? undefined : result;
 }
 
 export async function eventually(isTrue: () => boolean, ms: number): Promise<boolean> {

@@ -230,35 +230,6 @@ test("a client that pipelines and does not read small answers is cut off", async
   socket.destroy();
 });
 
-test("the exchange is notified once when the client leaves", async () => {
-  const begun = Promise.withResolvers<Exchange>();
-  const outcomes: Outcome[] = [];
-  const settled = Promise.withResolvers<void>();
-  const surface: SurfaceHooks = {
-    answer: (x) => {
-      begun.resolve(x);
-      return new Promise((resolve) => {
-        x.onAbort = { aborted: () => resolve({ status: 200 }) };
-      });
-    },
-  };
-  const step = {
-    name: "watch",
-    settled(_: Exchange, outcome: Outcome) {
-      outcomes.push(outcome);
-      settled.resolve();
-    },
-  };
-  await using served = await serve([{ path: "/x", steps: [step], surface }]);
-  const socket = await open(served.port);
-  socket.write(request("hello"));
-  assert.ok(cameFast(await begun.promise));
-  socket.destroy();
-  await settled.promise;
-  await new Promise(setImmediate);
-  assert.deepEqual(outcomes, ["clientLeft"]);
-});
-
 test("every pipelined exchange is notified when the client leaves, also over node:http", async () => {
   const outcomes: Outcome[] = [];
   const settled = Promise.withResolvers<void>();

@@ -44,7 +44,7 @@ async function callTool({ url, key }: TestGateway, tool: string): Promise<void> 
   await response.arrayBuffer();
 }
 
-test("plugins are reported with their origin, version, contract and grants", async () => {
+test("plugins are reported with their origin, version, contract, grants and counts, which a reload keeps", async () => {
   await using gateway = await startTestGateway({ pipeline, prepare: writeThirdParty });
   const found = await plugins(gateway);
   assert.deepEqual([...found.keys()], [...found.keys()].toSorted());
@@ -88,10 +88,6 @@ test("plugins are reported with their origin, version, contract and grants", asy
   assert.deepEqual([kind, origin, shipped], ["step", "sluice", version]);
   // A service that runs because a plugin uses it.
   assert.equal(found.get("tool-catalogue")?.kind, "service");
-});
-
-test("the calls of a plugin's tools are counted for the plugin", async () => {
-  await using gateway = await startTestGateway({ pipeline, prepare: writeThirdParty });
   for (const tool of ["roll", "roll", "break", "refuse", "secret"]) {
     await callTool(gateway, `acme_${tool}`);
   }
@@ -107,6 +103,14 @@ test("the calls of a plugin's tools are counted for the plugin", async () => {
     exposition,
     /^sluice_plugin_errors_total\{plugin="acme-dice",kind="tools",hook="tool",reason="throw"\} 1$/m,
   );
+  const refused = await fetch(`${gateway.url}/keyed`, { headers: { authorization: "x" } });
+  await refused.arrayBuffer();
+  await gateway.write(pipeline.replace("  - { path: /keyed", "  - { path: /other"));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  const after = await plugins(gateway);
+  const { refusals, errors } = countsOf(after.get("authorize"), "request");
+  assert.deepEqual([refusals, errors], [{ GATEWAY_UNAUTHORIZED: 1 }, 0]);
+  assert.equal(countsOf(after.get("acme-dice"), "tool").timed, 4);
 });
 
 test("what fails in a service is counted: timers, reports, requests on the admin listener", async () => {
@@ -179,22 +183,4 @@ test("all counts of a step are added up over its routes", async () => {
     errors: 2,
     timeouts: 2,
   });
-});
-
-test("the hooks of a step are added up over its routes, and a reload keeps the counts", async () => {
-  await using gateway = await startTestGateway({ pipeline, prepare: writeThirdParty });
-  await callTool(gateway, "acme_roll");
-  for (const path of ["/keyed", "/rpc"]) {
-    const method = path === "/rpc" ? "POST" : "GET";
-    const response = await fetch(gateway.url + path, { method, headers: { authorization: "x" } });
-    await response.arrayBuffer();
-  }
-  const before = (await plugins(gateway)).get("authorize");
-  const { refusals, errors } = countsOf(before, "request");
-  assert.deepEqual([refusals, errors], [{ GATEWAY_UNAUTHORIZED: 2 }, 0]);
-  await gateway.write(pipeline.replace("  - { path: /keyed", "  - { path: /other"));
-  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
-  const after = await plugins(gateway);
-  assert.deepEqual(countsOf(after.get("authorize"), "request").refusals, refusals);
-  assert.equal(after.get("acme-dice")?.hooks.find(({ hook }) => hook === "tool")?.timed, 1);
 });

@@ -37,17 +37,23 @@ export default {
 };
 `;
 
-const surface = (journal: string): string => `
+/** A surface that answers with a text. `uses`: a line of its manifest. `first`: what its start does first. */
+const surface = (
+  journal: string,
+  text = "text",
+  uses = 'uses: ["upper"]',
+  first = 'const { text } = host.use("upper");',
+): string => `
 const journal = globalThis.serviceJournals.get("${journal}");
 export default {
   kind: "surface",
   name: "page",
   description: "Answers with the text of a service.",
-  uses: ["upper"],
+  ${uses},
   start(_, host) {
-    const { text } = host.use("upper");
+    ${first}
     journal.push("start page");
-    return { answer: () => ({ status: 200, body: text }), stop: () => void journal.push("stop page") };
+    return { answer: () => ({ status: 200, body: ${text} }), stop: () => void journal.push("stop page") };
   },
 };
 `;
@@ -105,28 +111,15 @@ test("a reload replaces a service whose section has changed, and everything that
   assert.deepEqual(journal.slice(0, 3), ["start lower", "start upper", "start page"]);
 });
 
-/** A surface that asks for the service only when it answers. */
-const lateSurface = (journal: string): string => `
-const journal = globalThis.serviceJournals.get("${journal}");
-export default {
-  kind: "surface",
-  name: "page",
-  description: "Answers with the text of a service.",
-  uses: ["upper"],
-  start(_, host) {
-    journal.push("start page");
-    return { answer: () => ({ status: 200, body: host.use("upper").text }) };
-  },
-};
-`;
-
 test("a plugin that first asks for its service after a reload gets the one that is running", async (t) => {
   const { journal, prepare: write } = prepare(t);
   await using gateway = await startTestGateway({
     pipeline: pipeline(),
     prepare(folder) {
       write(folder);
-      writeFileSync(join(folder, "page.js"), lateSurface(t.name));
+      // This one asks for the service only when it answers.
+      const late = surface(t.name, 'host.use("upper").text', 'uses: ["upper"]', "");
+      writeFileSync(join(folder, "page.js"), late);
     },
   });
   journal.length = 0;
@@ -138,21 +131,6 @@ test("a plugin that first asks for its service after a reload gets the one that 
   assert.equal(await textOf(gateway), "upper fine,lower tired");
 });
 
-const optionalSurface = (journal: string): string => `
-const journal = globalThis.serviceJournals.get("${journal}");
-export default {
-  kind: "surface",
-  name: "page",
-  description: "Answers with the text of a service.",
-  usesIfInstalled: ["lower"],
-  start(_, host) {
-    const { text } = host.use("lower", { ifInstalled: true }) ?? { text: "nothing" };
-    journal.push("start page");
-    return { answer: () => ({ status: 200, body: text }) };
-  },
-};
-`;
-
 test("a plugin gets a service that it uses if it is installed, and restarts when the service appears or changes", async (t) => {
   const { journal, prepare: write } = prepare(t);
   const installed = "page: ./page.js, lower: ./lower.js";
@@ -162,7 +140,10 @@ test("a plugin gets a service that it uses if it is installed, and restarts when
     pipeline: pipelineOf("page: ./page.js"),
     prepare(folder) {
       write(folder);
-      writeFileSync(join(folder, "page.js"), optionalSurface(t.name));
+      const prepareText =
+        'const { text } = host.use("lower", { ifInstalled: true }) ?? { text: "nothing" };';
+      const optional = surface(t.name, "text", 'usesIfInstalled: ["lower"]', prepareText);
+      writeFileSync(join(folder, "page.js"), optional);
     },
   });
   const load = async (text: string): Promise<string> => {

@@ -97,17 +97,6 @@ test("shows the step whether the surface is atomic", async () => {
   assert.deepEqual(seen, [true, false]);
 });
 
-test("does not run a step whose condition does not match", async () => {
-  const seen: string[] = [];
-  const when = { header: { "x-a": "*" } };
-  const steps = [around("a", seen, { when }), around("b", seen)];
-  await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
-  await ask(served, "/x");
-  assert.deepEqual(seen.splice(0), ["b begins", "b ends"]);
-  await ask(served, "/x", { headers: { "x-a": "1" } });
-  assert.deepEqual(seen, ["a begins", "b begins", "b ends", "a ends"]);
-});
-
 const shadows: Readonly<Record<string, NonNullable<TestStep["around"]>>> = {
   "replies instead": () => conflict,
   "replies instead, later": () => Promise.resolve(conflict),

@@ -47,32 +47,40 @@ const streaming: SurfaceHooks = {
   },
 };
 
-async function costsOwnRequest(bad: Omit<TestRoute, "path">): Promise<void> {
+async function costOwnRequest(...bad: readonly Omit<TestRoute, "path">[]): Promise<void> {
   let settled = 0;
   const above: TestStep = { name: "above", settled: () => void settled++ };
-  const steps = [above, ...(bad.steps ?? [])];
   await using served = await serve([
-    { ...bad, path: "/bad", steps },
+    ...bad.map((route, at) => ({
+      ...route,
+      path: `/bad-${at}`,
+      steps: [above, ...(route.steps ?? [])],
+    })),
     { path: "/good", surface: hello },
   ]);
   const body = { method: "POST", body: "x" };
-  for (let i = 0; i < 2; i++) {
-    // The answer may be complete, a 500 or cut, but it ends.
-    await ask(served, "/bad", body).catch(() => undefined);
-    const good = await ask(served, "/good", body);
-    assert.deepEqual([good.status, good.body], [200, "hello"]);
+  for (const at of bad.keys()) {
+    for (let i = 0; i < 2; i++) {
+      // The answer may be complete, a 500 or cut, but it ends.
+      await ask(served, `/bad-${at}`, body).catch(() => undefined);
+      const good = await ask(served, "/good", body);
+      assert.deepEqual([good.status, good.body], [200, "hello"]);
+    }
+    while (settled < 2 * (at + 1)) await new Promise(setImmediate);
   }
-  while (settled < 2) await new Promise(setImmediate);
   assert.equal(served.listener.running, 0);
 }
 
 describe("a step affects only its own request if", () => {
   for (const hook of stepHooks) {
-    for (const [how, failing] of Object.entries(failures)) {
-      it(`${hook} ${how}`, async () => {
-        // A hook that uses the state makes the core create it.
-        const step: TestStep = { name: "bad", requestHeaders() {}, [hook]: failing };
-        for (const surface of [hello, streaming]) await costsOwnRequest({ steps: [step], surface });
+    for (const [kind, surface] of Object.entries({ reply: hello, stream: streaming })) {
+      it(`${hook} fails in any way, in front of a ${kind}`, async () => {
+        const routes = Object.entries(failures).map(([how, failing]) => {
+          // A hook that uses the state makes the core create it.
+          const step: TestStep = { name: how, requestHeaders() {}, [hook]: failing };
+          return { steps: [step], surface };
+        });
+        await costOwnRequest(...routes);
       });
     }
   }
@@ -112,11 +120,12 @@ describe("the log names the step, and not the surface, if", () => {
 });
 
 describe("a surface affects only its own request if", () => {
-  for (const [how, failing] of Object.entries(failures)) {
-    it(`answer ${how}`, async () => {
-      await costsOwnRequest({ surface: { answer: failing as never } });
-    });
-  }
+  it("answer fails in any way", async () => {
+    const answers = Object.values(failures).map((failing) => ({
+      surface: { answer: failing as never },
+    }));
+    await costOwnRequest(...answers);
+  });
 
   // Finding P29: the connection was cut.
   for (const body of [{ a: 1 }, 7, true, ["a"], [{}]]) {
@@ -132,7 +141,7 @@ describe("a surface affects only its own request if", () => {
   }
 
   it("answer fails in the middle of its stream", async () => {
-    await costsOwnRequest({
+    await costOwnRequest({
       surface: {
         async answer(x) {
           const sink = await x.stream(200, []);
@@ -160,7 +169,7 @@ describe("a surface affects only its own request if", () => {
   });
 
   it("answer fails in a callback", async () => {
-    await costsOwnRequest({
+    await costOwnRequest({
       surface: {
         async answer(x) {
           x.signal.addEventListener("abort", broken);

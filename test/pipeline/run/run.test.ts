@@ -90,12 +90,13 @@ test("runs nothing after a step that replies, and settles the steps that ran", a
 test("runs a step with a condition only for requests that match, in every phase", async () => {
   const seen: string[] = [];
   const when = { header: { "x-debug": "1" } };
-  const steps = [witness("a", seen, { when })];
+  const around: TestStep["around"] = (_, surface) => (seen.push("a around"), surface.answer());
+  const steps = [witness("a", seen, { when, around })];
   await using served = await serve([{ path: "/x", steps, surface: { answer: hello } }]);
   await ask(served, "/x");
   assert.deepEqual(seen, []);
   await ask(served, "/x", { headers: { "x-debug": "1" } });
-  assert.deepEqual(seen, ["a down", "a up", "a end", "a settled complete"]);
+  assert.deepEqual(seen, ["a down", "a around", "a up", "a end", "a settled complete"]);
 });
 
 test("passes the value of a slot down, and lets it be set only once", async () => {

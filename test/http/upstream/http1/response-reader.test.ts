@@ -177,6 +177,10 @@ const garbage: readonly [name: string, text: string][] = [
   ["a trailer that is not a field", `${head(ok, "Transfer-Encoding: chunked")}0\r\nx\r\n\r\n`],
   ["a line without end", `HTTP/1.1 200 ${"a".repeat(17_000)}`],
   ["a head without end", `${ok}\r\n${"X: y\r\n".repeat(20_000)}`],
+  [
+    "trailers without end",
+    `${head(ok, "Transfer-Encoding: chunked")}0\r\n${"X: y\r\n".repeat(12_000)}\r\n`,
+  ],
   ["interim responses without end", head("HTTP/1.1 100 Continue").repeat(5_000)],
   [
     "chunk extensions without end",

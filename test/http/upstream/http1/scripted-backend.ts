@@ -20,6 +20,8 @@ export interface Opened {
   readonly bugs: unknown[];
   /** Resolves to the socket of the next request that arrives, in order of arrival. */
   readonly request: () => Promise<Socket>;
+  /** Sends an exchange, answers its request, and resolves when the exchange has ended. */
+  readonly answer: (exchange: TestExchange, text?: string) => TestExchange["ended"];
   readonly connections: () => number;
   readonly received: (socket: Socket) => string;
   readonly until: (socket: Socket, text: string) => Promise<string>;
@@ -69,12 +71,26 @@ export async function open(t: TestContext, options: Partial<Http1Options> = {}):
       ? new Promise((resolve) => waiting.push(resolve))
       : Promise.resolve(socket);
   };
+  const answer: Opened["answer"] = async (exchange, text = whole) => {
+    client.send(exchange);
+    (await request()).write(text, "latin1");
+    return exchange.ended;
+  };
   const textOf = (socket: Socket): string => received.get(socket) ?? "";
   const until = async (socket: Socket, text: string): Promise<string> => {
     while (!textOf(socket).includes(text)) await once(socket, "data");
     return textOf(socket);
   };
-  return { client, clock, bugs, request, connections: () => connections, received: textOf, until };
+  return {
+    client,
+    clock,
+    bugs,
+    request,
+    answer,
+    connections: () => connections,
+    received: textOf,
+    until,
+  };
 }
 
 type Callback = "onHead" | "onData" | "onRead" | "onEnd" | "onError";

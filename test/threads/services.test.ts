@@ -1,9 +1,12 @@
-/** Agents whose requests reach different threads. */
+/** Services of modules in several threads: the sessions of agents, and the nodes in the dashboard. */
 import assert from "node:assert/strict";
 import { request, type IncomingMessage } from "node:http";
 import { test } from "node:test";
+import { type TestGateway, startTestGateway } from "../../plugins/contracts/testing.ts";
 import { ask, mcpPipeline, mcpTools, startMcpGateway, type Parsed } from "../e2e/mcp-gateway.ts";
-import type { TestGateway } from "../../plugins/contracts/testing.ts";
+import { ask as askDashboard, signIn } from "../plugins/dashboard/dashboard/gateway.ts";
+import { TextNode } from "../plugins/ledger/ledger-ws/text-node.ts";
+import { until } from "../plugins/ledger/until.ts";
 
 /** Each request has a connection of its own, so it is unlikely that so many of them reach the same thread. */
 const times = 10;
@@ -78,4 +81,46 @@ test("sessions, questions, confirmations and the end of a session hold in all th
   for (let lost = 0; lost < times; lost = (await isLost()) ? lost + 1 : 0) {
     assert.ok(performance.now() < deadline, "a thread still knows the session");
   }
+});
+
+const nodePipeline = `version: 1
+server: { port: "\${PORT}", threads: 2 }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plans: { enterprise: { rps: 1000000, includedCu: 1000000 } }
+upstreams: { ledger: { urls: "\${NODE_URL}" } }
+routes:
+  - path: /rpc
+    methods: [POST]
+    run: [request-id, authenticate, { authorize: { require: key } }, meter]
+    to: { ledger-rpc: { upstream: ledger } }
+`;
+
+test("the view Health shows the calls at a node of all threads", async (t) => {
+  const node = new TextNode();
+  const method = "state_getKeysPaged";
+  node.held.add(method);
+  await node.start();
+  t.after(() => node.stop());
+  const gateway = await startTestGateway({
+    pipeline: nodePipeline,
+    env: { NODE_URL: node.url },
+    account: { capabilities: ["platform:admin", "ledger:read"] },
+  });
+  t.after(() => gateway[Symbol.asyncDispose]());
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const headers = { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" };
+  const calls = Array.from({ length: 8 }, async (_, id) => {
+    const body = JSON.stringify({ jsonrpc: "2.0", id, method, params: ["0x", id + 1] });
+    await fetch(`${gateway.url}/rpc`, { method: "POST", headers, body, signal }).catch(() => {});
+  });
+  const cookie = await signIn(gateway, gateway.key);
+  const view = async (): Promise<Record<string, unknown>> =>
+    (await askDashboard(gateway, "health", { cookie })).body.node_calls[0];
+  await until(async () => (await view())["in_flight"] === calls.length);
+  const { upstream, node: name } = await view();
+  assert.deepEqual([upstream, name], ["ledger", new URL(node.url).host]);
+  leaving.abort();
+  await Promise.all(calls);
 });

@@ -1,8 +1,8 @@
-/** A surface renders the refusals of its route in the shape of its own API. */
+/** What surfaces declare about bodies: `normalize`, which changes the body that steps read, and `renderRefusal`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ExchangeRecord } from "../../../src/pipeline/observe/record.ts";
-import { refuse, type SurfaceHooks } from "../../../src/plugin.ts";
+import { refuse, type SurfaceHooks, type Exchange, type Reply } from "../../../src/plugin.ts";
 import { ask, serve, type TestStep } from "../harness.ts";
 
 const surface: SurfaceHooks = {
@@ -101,4 +101,42 @@ test("a surface that cannot render a refusal gets a 500 in the envelope", async 
     error_code: "GATEWAY_INTERNAL_ERROR",
   });
   assert.match(served.errors[0] ?? "", /a plugin failed .*"plugin":"surface-0"/);
+});
+
+const post = (body: string) => ({
+  method: "POST",
+  headers: { "content-type": "application/json" },
+  body,
+});
+
+function surfaceWith(normalize: (value: unknown) => unknown) {
+  return {
+    body: { bytes: 1_000, types: ["application/json"], normalize },
+    answer: (x: Exchange): Reply => ({ status: 200, body: x.body?.toString() ?? "" }),
+  };
+}
+
+test("a step gets the body that the surface has normalized, and other bodies keep their bytes", async () => {
+  const seen: string[] = [];
+  const step: TestStep = {
+    name: "reads",
+    requestBody: (_, body) => void seen.push(body.toString()),
+  };
+  const lower = (value: unknown): unknown =>
+    typeof value === "string" && value !== value.toLowerCase() ? value.toLowerCase() : value;
+  const normalizing = surfaceWith(lower);
+  await using served = await serve([{ path: "/x", steps: [step], surface: normalizing }]);
+  assert.equal((await ask(served, "/x", post('"HIDDEN"'))).body, '"hidden"');
+  assert.equal((await ask(served, "/x", post(' "plain" '))).body, ' "plain" ');
+  assert.equal((await ask(served, "/x", post("no JSON"))).body, "no JSON");
+  assert.deepEqual(seen, ['"hidden"', ' "plain" ', "no JSON"]);
+});
+
+test("a surface that fails to normalize a body fails only this request", async () => {
+  const normalizing = surfaceWith(() => {
+    throw new Error("broken");
+  });
+  await using served = await serve([{ path: "/x", surface: normalizing }]);
+  assert.equal((await ask(served, "/x", post("1"))).status, 500);
+  assert.match(served.errors.join(), /a plugin failed .*"plugin":"surface-0"/);
 });

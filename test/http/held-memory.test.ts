@@ -1,6 +1,7 @@
-/** Answers that wait for their reader: their memory, and the pace at which they must be read. */
+/** What is held for clients: unread answers, with the pace at which they must be read, and whole bodies that wait. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { request, type ClientRequest, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { createMetrics, type RenderedMetrics } from "../../src/base/metrics.ts";
@@ -17,7 +18,7 @@ const identify: TestStep = {
   requestHeaders(x: Exchange) {
     const { "x-key": id } = x.request.headers;
     if (id === undefined) return;
-    x.note("caller", { id: String(id), group: "ws_1", burst: 4, isOperator: false });
+    x.note("caller", { id: String(id), group: "ws_1", burst: 100, isOperator: false });
   },
 };
 
@@ -34,6 +35,11 @@ const answers: Readonly<Record<string, Reply>> = {
   ascii: { status: 200, body: large.toString("latin1") },
   pieces: { status: 200, pieces },
 };
+
+function heldBytes(metrics: RenderedMetrics, kind: string): number {
+  const samples = metrics.read("sluice_held_bytes");
+  return samples.find(({ labels }) => labels["kind"] === kind)?.value ?? NaN;
+}
 
 interface Bench extends AsyncDisposable {
   readonly clock: ManualClock;
@@ -58,9 +64,7 @@ async function bench(unfinishedBodyBytes = 256 * mebibyte): Promise<Bench> {
     clock,
     served,
     metrics,
-    held: () =>
-      metrics.read("sluice_held_bytes").find(({ labels }) => labels["kind"] === "answer")?.value ??
-      NaN,
+    held: () => heldBytes(metrics, "answer"),
     async leave(key, answer = "bytes") {
       const socket = connect(served.port, "127.0.0.1");
       sockets.push(socket);
@@ -171,4 +175,143 @@ test("when all keys together hold too much, with one answer each, the newest is 
   );
   await until(() => gateway.served.listener.running === 3);
   assert.equal(first.destroyed, false);
+});
+
+/** Never answers. It returns when it is aborted. */
+const silent = {
+  body: { bytes: 10 * mebibyte },
+  answer: (x: Exchange): Promise<undefined> =>
+    new Promise((resolve) => {
+      x.onAbort = { aborted: () => resolve(undefined) };
+    }),
+};
+
+/** Like `silent`, but it does not stop for an abort. */
+function stubborn(released: Promise<undefined>): typeof silent {
+  return { ...silent, answer: () => released };
+}
+
+const dropping = {
+  ...silent,
+  answer(x: Exchange): Promise<undefined> {
+    x.dropBody();
+    return silent.answer(x);
+  },
+};
+
+const sized = {
+  body: { bytes: 10 * mebibyte },
+  answer: (x: Exchange): Reply => ({ status: 200, body: String(x.body?.length) }),
+};
+
+interface Asked {
+  readonly sent: ClientRequest;
+  /** The status of the answer. Undefined if the connection was cut. */
+  readonly status: Promise<number | undefined>;
+}
+
+interface BodiesBench extends AsyncDisposable {
+  readonly served: Served;
+  ask(key: string, path: string, bytes?: number): Asked;
+  held(kind: "request" | "body"): number;
+  holds(bytes: number): Promise<void>;
+}
+
+async function bodiesBench(
+  released: Promise<undefined> = Promise.resolve(undefined),
+): Promise<BodiesBench> {
+  const metrics = createMetrics();
+  const steps = [identify];
+  const served = await serve(
+    [
+      { path: "/silent", steps, surface: silent },
+      { path: "/stubborn", steps, surface: stubborn(released) },
+      { path: "/dropping", steps, surface: dropping },
+      { path: "/sized", steps, surface: sized },
+    ],
+    { metrics, server: { unfinishedBodyBytes: 8 * mebibyte } },
+  );
+  const all: ClientRequest[] = [];
+  const held: BodiesBench["held"] = (kind) => heldBytes(metrics, kind);
+  return {
+    served,
+    held,
+    ask(key, path, bytes = mebibyte) {
+      const headers = { "x-key": key, "content-length": bytes };
+      const sent = request(`${served.url}${path}`, { method: "POST", headers, agent: false });
+      all.push(sent);
+      const status = once(sent, "response").then(
+        ([response]) => {
+          const { statusCode } = (response as IncomingMessage).resume();
+          return statusCode;
+        },
+        () => undefined,
+      );
+      sent.on("error", () => {});
+      sent.end(Buffer.alloc(bytes, "x"));
+      return { sent, status };
+    },
+    async holds(bytes) {
+      while (held("request") !== bytes || held("body") !== 0) await new Promise(setImmediate);
+    },
+    async [Symbol.asyncDispose]() {
+      for (const sent of all) sent.destroy();
+      await served[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test("a key whose requests wait gets 429 at half of the bound; others are served, and nothing stays counted", async () => {
+  await using gateway = await bodiesBench();
+  const waiting: Asked[] = [];
+  for (let count = 1; count <= 4; count++) {
+    waiting.push(gateway.ask("a", "/silent"));
+    await gateway.holds(count * mebibyte);
+  }
+  assert.equal(await gateway.ask("a", "/silent").status, 429);
+  assert.equal(await gateway.ask("b", "/sized", 2 * mebibyte).status, 200);
+  assert.equal((await ask(gateway.served, "/healthz")).status, 200);
+  await gateway.holds(4 * mebibyte);
+  for (const { sent } of waiting) sent.destroy();
+  await gateway.holds(0);
+});
+
+test("when all keys together reach the bound, the newest request of the dearest is cut", async () => {
+  await using gateway = await bodiesBench();
+  const dear: Asked[] = [];
+  for (let count = 1; count <= 4; count++) {
+    dear.push(gateway.ask("a", "/silent"));
+    await gateway.holds(count * mebibyte);
+  }
+  for (let count = 1; count <= 3; count++) {
+    gateway.ask("b", "/silent");
+    await gateway.holds((4 + count) * mebibyte);
+  }
+  assert.equal(await gateway.ask("c", "/sized", 2 * mebibyte).status, 200);
+  assert.equal(await dear[3]?.status, undefined);
+  await gateway.holds(6 * mebibyte);
+});
+
+test("the body of a surface that ignores the abort counts until the surface returns", async () => {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  await using gateway = await bodiesBench(promise);
+  for (const key of ["a", "b"]) {
+    const before = gateway.held("request");
+    const { sent } = gateway.ask(key, "/stubborn", 4 * mebibyte);
+    await gateway.holds(before + 4 * mebibyte);
+    sent.destroy();
+  }
+  assert.equal(await gateway.ask("c", "/sized").status, 503);
+  await gateway.holds(8 * mebibyte);
+  resolve(undefined);
+  await gateway.holds(0);
+  assert.equal(await gateway.ask("c", "/sized").status, 200);
+});
+
+test("a body that the surface has dropped does not count", async () => {
+  await using gateway = await bodiesBench();
+  for (let count = 0; count < 6; count++) gateway.ask("a", "/dropping");
+  while (gateway.served.listener.running < 6) await new Promise(setImmediate);
+  await gateway.holds(0);
+  assert.equal(await gateway.ask("a", "/sized").status, 200);
 });
