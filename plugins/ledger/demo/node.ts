@@ -7,11 +7,10 @@ import { close, listen, readBody } from "sluice-gateway/internal/module";
 import { WebSocketServer } from "ws";
 import { openChain, type RecordedChain } from "./chain.ts";
 import { answerBody } from "./json-rpc.ts";
-import { chainHeadMethods } from "./chain-head.ts";
 import type { Method, Notify } from "./method.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";
-import { subscriptionMethods } from "./subscriptions.ts";
+import { chainHeadMethods, subscriptionMethods } from "./subscriptions.ts";
 
 export interface DemoNode {
   /** `http://host:port`. The same address accepts WebSockets. */
