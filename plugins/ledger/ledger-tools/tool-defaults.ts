@@ -1,6 +1,7 @@
 /**
- * What the tools have in common. The schema checks hexadecimal strings for `0x` and hex digits (GATEWAY_SCHEMA_VIOLATION),
- * the functions here for whole bytes of the expected number (GATEWAY_INVALID_PARAMS, decisions.md section 6).
+ * What the tools have in common. The schema checks hexadecimal strings for `0x` and hex digits
+ * (GATEWAY_SCHEMA_VIOLATION), the functions here for whole bytes of the expected number (GATEWAY_INVALID_PARAMS,
+ * decisions.md section 6).
  */
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { toolFailure, type ToolAnnotations, type ToolFailure } from "sluice-gateway/services";

@@ -1,7 +1,7 @@
 /**
- * The methods that are offered over WebSocket only, with their prices (decisions.md section 14), which the option `methods`
- * changes. They are never in the whitelist. Sources: the JSON-RPC interface specification, sc-rpc-spec-v2, and the
- * `#[subscription]` attributes of sc-rpc-api, sc-consensus-grandpa-rpc and sc-consensus-beefy-rpc in polkadot-sdk.
+ * The methods that are offered over WebSocket only, with their prices (decisions.md section 14), which the option
+ * `methods` changes. They are never in the whitelist. Sources: the JSON-RPC interface specification, sc-rpc-spec-v2, and
+ * the `#[subscription]` attributes of sc-rpc-api, sc-consensus-grandpa-rpc and sc-consensus-beefy-rpc in polkadot-sdk.
  */
 import type {
   ArchiveMethod,

@@ -110,10 +110,10 @@ function afterSpace(text: string, at: number): number {
 }
 
 /**
- * Decodes System.Events to a JSON array of `{ index, phase, pallet, event, data }`. Events do not have a length prefix, so
- * the fields of each event are skipped by their types. One wrong byte makes the rest unreadable, and then the whole answer
- * is undecodable. `hex`: the storage value, `0x…`, in ASCII; undefined
- * if it is absent. Undefined if the bytes are not exactly a list of events of this runtime.
+ * Decodes System.Events to a JSON array of `{ index, phase, pallet, event, data }`. Events do not have a length prefix,
+ * so the fields of each event are skipped by their types. One wrong byte makes the rest unreadable, and then the whole
+ * answer is undecodable. `hex`: the storage value, `0x…`, in ASCII; undefined if it is absent. Undefined if the bytes are
+ * not exactly a list of events of this runtime.
  */
 export function eventsJson(runtime: Runtime, hex: string | undefined): string | undefined {
   if (hex === undefined) return "[]";

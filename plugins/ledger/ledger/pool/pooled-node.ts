@@ -90,7 +90,7 @@ export class PooledNode implements Backend {
   probed = false;
   /** Undefined if the last probe succeeded. */
   failedProbe: ProbeFailed | undefined;
-  /** Used for calls of the pool itself, because they must not wait for other calls. May be `client` if it has no queue. */
+  /** Used for calls of the pool itself, which must not wait for other calls. May be `client` if it has no queue. */
   readonly probeClient: NodeClient;
   readonly #clock: Clock;
   readonly #probeTimeoutMs: number;
@@ -121,7 +121,8 @@ export class PooledNode implements Backend {
     if (url.protocol.startsWith("ws")) {
       this.client = this.probeClient = new WsClient({ ...limits, connections: 1 });
     } else {
-      // One connection is reserved for probes, so that a node that is busy with calls does not appear to be unreachable.
+      // One connection is reserved for probes, so that a node that is busy with calls does not appear to be
+      // unreachable.
       const connections = Math.max(1, upstream.connections - 1);
       this.client = new BatchingClient(new HttpClient({ ...limits, connections }), clock);
       // Its connection must be free again when a probe has timed out.

@@ -1,4 +1,4 @@
-/** Tests of the state machines of a client: operations, archive reads and paid notifications, with scripted payments. */
+/** Tests of the state machines of a client: operations, archive reads and notifications, with scripted payments. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type {

@@ -1,4 +1,4 @@
-/** Tests of hexadecimal text, storage keys, addresses (compared with @polkadot/util-crypto) and the lengths of values. */
+/** Tests of hexadecimal text, storage keys, addresses (as of @polkadot/util-crypto) and the lengths of values. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
