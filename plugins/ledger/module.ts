@@ -18,6 +18,19 @@ export default {
       NODES_DISAGREE: { message: "the nodes gave different answers", isFailure: true },
     },
   },
-  init: async () => (await import("./templates/init.ts")).init,
+  init: () =>
+    Promise.resolve({
+      templates: {
+        ledger: {
+          summary: "the JSON-RPC API of a Substrate node",
+          file: "plugins/ledger/templates/ledger.yaml",
+          hasDemo: true,
+        },
+      },
+      variables: {
+        LEDGER_RPC_URL:
+          "Address of the Substrate node (http, https, ws or wss). Separate several addresses with commas.",
+      },
+    }),
   demo: async () => (await import("./demo/demo.ts")).demo,
 } satisfies Module;

@@ -1,7 +1,6 @@
 /** Answers JSON-RPC 2.0 in the same way as a Substrate node (jsonrpsee 0.24). */
-import { isObject } from "sluice-gateway/internal/toolkit";
-import { RpcFailure } from "./failure.ts";
-import type { Method } from "./method.ts";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
+import { RpcFailure, type Method } from "./method.ts";
 
 export interface Answer {
   readonly status: 200 | 400;
@@ -13,7 +12,7 @@ type Id = string | number | null;
 export function answerBody(methods: ReadonlyMap<string, Method>, text: string): Answer {
   const first = /^\s*(.)/s.exec(text)?.[1];
   if (first !== "{" && first !== "[") return { status: 400, body: parseError };
-  const value = parsed(text);
+  const value = parseOrUndefined(text);
   if (value === undefined) return { status: 200, body: parseError };
   if (!Array.isArray(value)) return { status: 200, body: answerOne(methods, value, parseError) };
   if (value.length === 0) return { status: 200, body: invalidRequest(null) };
@@ -21,27 +20,6 @@ export function answerBody(methods: ReadonlyMap<string, Method>, text: string): 
   const answers = value.map((item) => answerOne(methods, item, invalidRequest(null)));
   const given = answers.filter((answer) => answer !== "");
   return { status: 200, body: given.length === 0 ? "" : `[${given.join(",")}]` };
-}
-
-interface Call {
-  readonly id: unknown;
-  readonly method: string;
-  readonly args: readonly unknown[];
-}
-
-/** Returns the call in a WebSocket message. Undefined if the text is not a single call. */
-export function readCall(text: string): Call | undefined {
-  const { id = null, method, params } = members(parsed(text));
-  if (typeof method !== "string") return undefined;
-  return { id, method, args: Array.isArray(params) ? params : [] };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** `unreadable`: answer to an item without a usable id. */

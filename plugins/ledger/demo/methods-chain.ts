@@ -1,8 +1,7 @@
 /** The `chain_` methods: blocks and headers. The answer for an unknown hash is null, like that of a node. */
 import type { RecordedChain } from "./chain.ts";
-import type { Method, Methods } from "./method.ts";
+import { readHash, readNumber, type Method, type Methods } from "./method.ts";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
-import { readHash, readNumber } from "./params.ts";
 
 export function chainMethods(chain: RecordedChain): Methods {
   const numberOf = (hash: unknown) =>

@@ -1,19 +1,31 @@
 /** The `state_` methods: storage, metadata and runtime calls. The error for an unknown block is 4003. */
 import type { RecordedChain } from "./chain.ts";
-import { invalidParams, RpcFailure, unknownBlock } from "./failure.ts";
-import type { Method, Methods } from "./method.ts";
-import { nonceAt } from "./nonce.ts";
+import {
+  invalidParams,
+  readHash,
+  readHex,
+  readList,
+  readNumber,
+  readText,
+  RpcFailure,
+  type Method,
+  type Methods,
+} from "./method.ts";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
-import { readHash, readHex, readHexList, readNumber, readText } from "./params.ts";
 
 const maxKeysPerCall = 1_000;
+
+const readKeys = (keys: unknown) => readList(keys, "keys").map((key) => readHex(key, "keys"));
 
 export function stateMethods(chain: RecordedChain): Methods {
   const numberOf = (hash: unknown): number => {
     if (isAbsent(hash)) return chain.head;
     const wanted = readHash(hash, "hash");
     const number = chain.numberOf(wanted);
-    if (number === undefined) throw unknownBlock(wanted);
+    if (number === undefined) {
+      const message = "Client error: UnknownBlock: Header was not found in the database";
+      throw new RpcFailure(4003, `${message}: ${wanted}`);
+    }
     return number;
   };
   const ofKey = (read: (key: string, number: number) => unknown): Method => ({
@@ -72,14 +84,14 @@ export function stateMethods(chain: RecordedChain): Methods {
       params: ["keys", "at"],
       run(keys, at) {
         const number = numberOf(at);
-        const changes = readHexList(keys, "keys").map((key) => [key, chain.valueAt(key, number)]);
+        const changes = readKeys(keys).map((key) => [key, chain.valueAt(key, number)]);
         return [{ block: chain.block(number).hash, changes }];
       },
     },
     state_queryStorage: {
       params: ["keys", "from_block", "to_block"],
       run(keys, from, to) {
-        const wanted = readHexList(keys, "keys");
+        const wanted = readKeys(keys);
         return history(chain, wanted, numberOf(readHash(from, "from_block")), numberOf(to));
       },
     },
@@ -107,7 +119,7 @@ function runtimeCall(chain: RecordedChain, name: string, bytes: string, number: 
   if (name === "AccountNonceApi_account_nonce") {
     if (bytes.length !== 66) throw invalidParams("bytes: expected an account of 32 bytes");
     const nonce = Buffer.alloc(4);
-    nonce.writeUInt32LE(nonceAt(chain, bytes.slice(2), number));
+    nonce.writeUInt32LE(chain.nonceAt(bytes.slice(2), number));
     return `0x${nonce.toString("hex")}`;
   }
   const answers = chain.recording.calls;

@@ -2,12 +2,9 @@ import { hash } from "node:crypto";
 import { isAbsent } from "sluice-gateway/internal/toolkit";
 import { accountIdOf } from "../ledger/decode/ss58.ts";
 import type { RecordedChain } from "./chain.ts";
-import { invalidParams } from "./failure.ts";
-import type { Method, Methods } from "./method.ts";
+import { invalidParams, readHash, readText, type Method, type Methods } from "./method.ts";
 import { chainMethods } from "./methods-chain.ts";
 import { stateMethods } from "./methods-state.ts";
-import { nonceAt } from "./nonce.ts";
-import { readText, readHash } from "./params.ts";
 
 export function demoMethods(chain: RecordedChain): ReadonlyMap<string, Method> {
   const methods = new Map<string, Method>(
@@ -56,7 +53,7 @@ function accountMethods(chain: RecordedChain): Methods {
       // Nodes accept an address with any prefix, but not an account id in hex.
       const id = address.startsWith("0x") ? undefined : accountIdOf(address);
       if (id?.length !== 32) throw invalidParams("account: not an SS58 address");
-      return nonceAt(chain, Buffer.from(id).toString("hex"), chain.head);
+      return chain.nonceAt(Buffer.from(id).toString("hex"), chain.head);
     },
   };
   return {

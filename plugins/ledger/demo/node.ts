@@ -7,11 +7,10 @@ import { close, listen, readBody } from "sluice-gateway/internal/module";
 import { WebSocketServer } from "ws";
 import { openChain, type RecordedChain } from "./chain.ts";
 import { answerBody } from "./json-rpc.ts";
-import type { Method } from "./method.ts";
+import type { Method, Notify } from "./method.ts";
 import { demoMethods } from "./methods.ts";
 import { readRecording } from "./recording.ts";
-import { DemoFollows } from "./chain-head.ts";
-import { DemoSubscriptions } from "./subscriptions.ts";
+import { chainHeadMethods, subscriptionMethods } from "./subscriptions.ts";
 
 export interface DemoNode {
   /** `http://host:port`. The same address accepts WebSockets. */
@@ -34,23 +33,16 @@ const tooBig = JSON.stringify({
 });
 
 interface DemoOptions {
-  /** 0, the default, selects a free port. */
-  readonly port?: number;
-  readonly host?: string;
   readonly chain?: RecordedChain;
   readonly methods?: ReadonlyMap<string, Method>;
 }
 
 export async function startDemoNode({
-  port = 0,
-  host = "127.0.0.1",
   chain = openChain(readRecording()),
   methods = demoMethods(chain),
 }: DemoOptions = {}): Promise<DemoNode> {
-  const answer = (body: Buffer) => answerBody(methods, body.toString());
-
   const server = createServer((request, response) => {
-    void respond(request, response, answer);
+    void respond(request, response, methods);
   });
   // A node never closes idle connections.
   server.keepAliveTimeout = 0;
@@ -61,20 +53,25 @@ export async function startDemoNode({
   sockets.on("connection", (socket) => {
     // A broken connection closes itself, so its error needs no handling.
     socket.on("error", () => {});
-    const subscriptions = new DemoSubscriptions(methods);
-    const follows = new DemoFollows(chain, methods);
+    const notifications: string[] = [];
+    const notify: Notify = (method, subscription, result) => {
+      const params = { subscription, result };
+      notifications.push(JSON.stringify({ jsonrpc: "2.0", method, params }));
+    };
+    const all = new Map([
+      ...methods,
+      ...Object.entries(subscriptionMethods(methods, notify)),
+      ...Object.entries(chainHeadMethods(chain, methods, notify)),
+    ]);
     socket.on("message", (data) => {
       // `ws` passes a Buffer unless its binaryType is changed.
-      const bytes = data as Buffer;
-      if (follows.answer(bytes.toString(), (message) => socket.send(message))) return;
-      const messages = subscriptions.answer(bytes.toString());
-      if (messages !== undefined) return messages.forEach((message) => socket.send(message));
-      const { body } = answer(bytes);
+      const { body } = answerBody(all, (data as Buffer).toString());
       if (body !== "") socket.send(body);
+      for (const notification of notifications.splice(0)) socket.send(notification);
     });
   });
 
-  const url = await listen(server, port, host);
+  const url = await listen(server, 0, "127.0.0.1");
   return {
     url,
     async close() {
@@ -88,7 +85,7 @@ export async function startDemoNode({
 async function respond(
   request: IncomingMessage,
   response: ServerResponse,
-  answer: (body: Buffer) => { readonly status: number; readonly body: string },
+  methods: ReadonlyMap<string, Method>,
 ): Promise<void> {
   const send = (status: number, type: string, body: string) => {
     const length = Buffer.byteLength(body);
@@ -107,6 +104,6 @@ async function respond(
     response.setHeader("connection", "close");
     return send(413, jsonType, tooBig);
   }
-  const { status, body: text } = answer(body);
+  const { status, body: text } = answerBody(methods, body.toString());
   send(status, jsonType, text);
 }

@@ -33,9 +33,7 @@ export default defineSurface<Options>({
     type: "object",
     additionalProperties: false,
     required: ["upstream"],
-    properties: {
-      upstream: upstreamOption,
-    },
+    properties: { upstream: upstreamOption },
   },
   needs: { charge: "answer" },
   uses: ["ledger"],

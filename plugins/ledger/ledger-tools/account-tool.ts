@@ -1,7 +1,6 @@
 import { toolFailure, type Tool, type ToolContext, type ToolResult } from "sluice-gateway/services";
 import { decodedAt } from "./block.ts";
-import { blockHashFault, hexSchema } from "./hex.ts";
-import { readsChain } from "./tool-defaults.ts";
+import { blockHashFault, hexSchema, readsChain } from "./tool-defaults.ts";
 import { decodeFailureOf, type Chain } from "./node.ts";
 
 interface AccountInput {
@@ -15,7 +14,7 @@ export const badAddress = toolFailure(
 );
 
 export function accountTool(chain: Chain): Tool<never> {
-  const getAccount: Tool<AccountInput> = {
+  return {
     name: "ledger_getAccount",
     description:
       "Gets an account's nonce, reference counters and balances (decimal strings in the token's smallest unit). An account that does not exist has zeros.",
@@ -32,9 +31,8 @@ export function accountTool(chain: Chain): Tool<never> {
     },
     price: 500,
     ...readsChain("Account"),
-    call: (input, context) => account(chain, input, context),
+    call: (input: AccountInput, context) => account(chain, input, context),
   };
-  return getAccount;
 }
 
 async function account(

@@ -1,7 +1,6 @@
 import type { Tool, ToolContext, ToolResult } from "sluice-gateway/services";
 import { decodedAt, findBlock, type BlockInput } from "./block.ts";
-import { blockHashFault, hexSchema } from "./hex.ts";
-import { readsChain } from "./tool-defaults.ts";
+import { blockHashFault, hexSchema, readsChain } from "./tool-defaults.ts";
 import { decodeFailureOf, type Chain } from "./node.ts";
 
 // The schema does not state that exactly one of the two is required, because agents do not support `oneOf` at the root.

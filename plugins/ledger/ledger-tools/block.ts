@@ -6,8 +6,8 @@ import {
   type ToolResult,
 } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
-import { blockHashFault } from "./hex.ts";
-import { membersOf } from "../ledger/json-part.ts";
+import { isHash } from "../ledger/decode/call-node.ts";
+import { memberAt } from "../ledger/json-part.ts";
 import {
   callMethod,
   callForValue,
@@ -17,6 +17,7 @@ import {
   unknownBlock,
   type Chain,
 } from "./node.ts";
+import { blockHashFault } from "./tool-defaults.ts";
 
 export interface BlockInput {
   readonly height?: number;
@@ -62,8 +63,7 @@ async function hashAt(
   const reply = await callForValue(chain, "chain_getBlockHash", `[${height}]`, context);
   if (!reply.ok) return reply;
   if (reply.value === null) return unknownBlock;
-  const { value } = reply;
-  return typeof value === "string" && /^0x[0-9a-f]{64}$/i.test(value) ? value : unreadableAnswer;
+  return isHash(reply.value) ? reply.value : unreadableAnswer;
 }
 
 async function blockAt(
@@ -75,11 +75,9 @@ async function blockAt(
   const answer = await callMethod(chain, "chain_getBlock", `["${hash}"]`, context);
   if (answer.kind !== "result") return failureOf(answer);
   const { bytes } = answer;
-  const text = bytes.toString();
-  if (text === "null") return unknownBlock;
-  const block = membersOf(membersOf(text)?.get("block") ?? "");
-  const header = readHeader(parseOrUndefined(block?.get("header")));
-  const extrinsics = block?.get("extrinsics");
+  if (bytes.toString("latin1", 0, 5) === "null") return unknownBlock;
+  const header = readHeader(parseOrUndefined(memberAt(bytes, ["block", "header"])));
+  const extrinsics = memberAt(bytes, ["block", "extrinsics"]);
   if (header === undefined || extrinsics?.startsWith("[") !== true) return unreadableAnswer;
   if (hashSource === "given" && header.height === 0) {
     const wrong = await genesisFault(chain, hash, context);

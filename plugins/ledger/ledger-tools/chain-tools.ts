@@ -1,7 +1,7 @@
 import type { Tool, ToolContext, ToolFailure, ToolResult } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { numberOf } from "./block.ts";
-import { membersOf } from "../ledger/json-part.ts";
+import { memberAt } from "../ledger/json-part.ts";
 import { noInput, readsChain } from "./tool-defaults.ts";
 import { callMethod, callForValue, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
@@ -78,41 +78,41 @@ function readHealth(value: unknown): Health | undefined {
 const healthOf = (chain: Chain, context: ToolContext): Promise<ReadResult<Health>> =>
   callAndRead(chain, "system_health", "", context, readHealth);
 
-async function nodeInfo(chain: Chain, context: ToolContext): Promise<ToolResult> {
-  const [name, node, version] = await Promise.all([
-    callAndRead(chain, "system_chain", "", context, readText),
-    callAndRead(chain, "system_name", "", context, readText),
-    callAndRead(chain, "system_version", "", context, readText),
-  ]);
-  if (!name.ok) return name;
-  if (!node.ok) return node;
-  if (!version.ok) return version;
-  return { ok: true, value: { chain: name.value, name: node.value, version: version.value } };
+/** Waits for all reads. Returns the first failure, or an object with all values. */
+async function readAll<T extends object>(reads: {
+  readonly [Name in keyof T]: Promise<ReadResult<T[Name]>>;
+}): Promise<ReadResult<T>> {
+  const values: [string, unknown][] = [];
+  const pending: [string, Promise<ReadResult<unknown>>][] = Object.entries(reads);
+  await Promise.all(pending.map(([, read]) => read));
+  for (const [name, read] of pending) {
+    const result = await read;
+    if (!result.ok) return result;
+    values.push([name, result.value]);
+  }
+  // The names and the values are those of the reads.
+  return { ok: true, value: Object.fromEntries(values) as T };
+}
+
+function nodeInfo(chain: Chain, context: ToolContext): Promise<ToolResult> {
+  return readAll({
+    chain: callAndRead(chain, "system_chain", "", context, readText),
+    name: callAndRead(chain, "system_name", "", context, readText),
+    version: callAndRead(chain, "system_version", "", context, readText),
+  });
 }
 
 async function chainStats(chain: Chain, context: ToolContext): Promise<ToolResult> {
-  const [name, type, blocks, health, properties] = await Promise.all([
-    callAndRead(chain, "system_chain", "", context, readText),
-    callAndRead(chain, "system_chainType", "", context, readChainType),
-    readHeads(chain, context),
-    healthOf(chain, context),
-    propertiesOf(chain, context),
-  ]);
-  if (!name.ok) return name;
-  if (!type.ok) return type;
-  if (!blocks.ok) return blocks;
-  if (!health.ok) return health;
-  if (!properties.ok) return properties;
-  return {
-    ok: true,
-    value: {
-      chain: name.value,
-      chainType: type.value,
-      ...blocks.value,
-      health: health.value,
-      properties: properties.value,
-    },
-  };
+  const read = await readAll({
+    chain: callAndRead(chain, "system_chain", "", context, readText),
+    chainType: callAndRead(chain, "system_chainType", "", context, readChainType),
+    blocks: readHeads(chain, context),
+    health: healthOf(chain, context),
+    properties: propertiesOf(chain, context),
+  });
+  if (!read.ok) return read;
+  const { chain: name, chainType, blocks, health, properties } = read.value;
+  return { ok: true, value: { chain: name, chainType, ...blocks, health, properties } };
 }
 
 /** Reads `"Live"`, or `{ "Custom": "x" }`, of which the only key is returned. */
@@ -120,31 +120,17 @@ function readChainType(value: unknown): string | undefined {
   return isObject(value) ? Object.keys(value)[0] : readText(value);
 }
 
-interface Heads {
-  readonly finalizedHash: string;
-  readonly finalizedNumber: number;
-  readonly latestNumber: number;
-}
-
 /** Reads the finalized head first, so that the latest block is not older. */
-async function readHeads(chain: Chain, context: ToolContext): Promise<ReadResult<Heads>> {
+async function readHeads(chain: Chain, context: ToolContext) {
   const finalized = await callAndRead(chain, "chain_getFinalizedHead", "", context, readHash);
   if (!finalized.ok) return finalized;
   const at = `["${finalized.value}"]`;
-  const [finalizedNumber, latestNumber] = await Promise.all([
-    callAndRead(chain, "chain_getHeader", at, context, numberOf),
-    callAndRead(chain, "chain_getHeader", "", context, numberOf),
-  ]);
-  if (!finalizedNumber.ok) return finalizedNumber;
-  if (!latestNumber.ok) return latestNumber;
-  return {
-    ok: true,
-    value: {
-      finalizedHash: finalized.value,
-      finalizedNumber: finalizedNumber.value,
-      latestNumber: latestNumber.value,
-    },
-  };
+  const numbers = await readAll({
+    finalizedNumber: callAndRead(chain, "chain_getHeader", at, context, numberOf),
+    latestNumber: callAndRead(chain, "chain_getHeader", "", context, numberOf),
+  });
+  if (!numbers.ok) return numbers;
+  return { ok: true, value: { finalizedHash: finalized.value, ...numbers.value } } as const;
 }
 
 function readHash(value: unknown): string | undefined {
@@ -162,10 +148,10 @@ interface Properties {
 async function propertiesOf(chain: Chain, context: ToolContext): Promise<ReadResult<Properties>> {
   const answer = await callMethod(chain, "system_properties", "", context);
   if (answer.kind !== "result") return failureOf(answer);
-  const text = answer.bytes.toString();
-  const members = membersOf(text);
-  if (members === undefined && text !== "null") return unreadableAnswer;
-  const read = (name: string): unknown => parseOrUndefined(members?.get(name));
+  const { bytes } = answer;
+  const start = bytes.toString("latin1", 0, 5);
+  if (!start.startsWith("{") && start !== "null") return unreadableAnswer;
+  const read = (name: string): unknown => parseOrUndefined(memberAt(bytes, [name]));
   const symbol = firstOf(read("tokenSymbol"));
   return {
     ok: true,

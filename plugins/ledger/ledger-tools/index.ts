@@ -1,6 +1,7 @@
 /** Tools `ledger_*`, with which agents read the chain and, if the operator enables it, submit extrinsics. */
 import { defineTools } from "sluice-gateway/plugin";
 import type { Tool } from "sluice-gateway/services";
+import { upstreamOption } from "../ledger/upstream-option.ts";
 import { accountTool } from "./account-tool.ts";
 import { blockTools } from "./block-tools.ts";
 import { chainTools } from "./chain-tools.ts";
@@ -12,11 +13,9 @@ import { storageTools } from "./storage-tools.ts";
 import { submitTool } from "./submit-tool.ts";
 
 interface Options {
-  readonly upstream?: string;
-  readonly write?: boolean;
+  readonly upstream: string;
+  readonly write: boolean;
 }
-
-const defaultUpstream = "ledger";
 
 export default defineTools<Options>({
   name: "ledger-tools",
@@ -25,12 +24,7 @@ export default defineTools<Options>({
     type: "object",
     additionalProperties: false,
     properties: {
-      upstream: {
-        description: "Name of the entry in `upstreams` that has the nodes.",
-        type: "string",
-        format: "upstream-name",
-        default: defaultUpstream,
-      },
+      upstream: { ...upstreamOption, default: "ledger" },
       write: {
         description: "Adds ledger_submitExtrinsic, for keys with the capability ledger:write.",
         type: "boolean",
@@ -40,7 +34,7 @@ export default defineTools<Options>({
   },
   uses: ["ledger"],
   usesIfInstalled: ["proofs"],
-  start({ upstream = defaultUpstream, write = false }, host) {
+  start({ upstream, write }, host) {
     const ledger = host.use("ledger").pool(upstream);
     const decoder = host.use("ledger").decoder(upstream);
     if (ledger === undefined || decoder === undefined) {

@@ -59,44 +59,30 @@ type NoResult = Exclude<LedgerAnswer, { kind: "result" }>;
 
 export function failureOf(answer: NoResult): ToolFailure {
   if (answer.kind === "error") return nodeError;
-  return { ...failureFor(answer.reason), upstreamFailure: answer.cause };
+  return { ...failures[answer.reason], upstreamFailure: answer.cause };
 }
 
-function failureFor(reason: LedgerFailure): ToolFailure {
-  switch (reason) {
-    case "unreachable":
-      return unreachable;
-    case "timeout":
-    // The signal of a tool is aborted when the call times out.
-    case "aborted":
-      return timedOut;
-    case "garbage":
-      return unreadableAnswer;
-    case "disagreement":
-      return disagreement;
-    default:
-      return reason satisfies never;
-  }
-}
+const failures: Readonly<Record<LedgerFailure, ToolFailure>> = {
+  unreachable,
+  timeout: timedOut,
+  // The signal of a tool is aborted when the call times out.
+  aborted: timedOut,
+  garbage: unreadableAnswer,
+  disagreement,
+};
+
+const decodeFailures: Readonly<Record<DecodeFailure["reason"], ToolFailure>> = {
+  unknownBlock,
+  wrongAccount,
+  undecodable,
+  unreachable,
+  timeout: timedOut,
+  aborted: timedOut,
+  busy,
+};
 
 export function decodeFailureOf({ reason }: DecodeFailure, block?: "known"): ToolFailure {
-  switch (reason) {
-    case "unknownBlock":
-      return block === "known" ? prunedState : unknownBlock;
-    case "wrongAccount":
-      return wrongAccount;
-    case "undecodable":
-      return undecodable;
-    case "unreachable":
-      return unreachable;
-    case "timeout":
-    case "aborted":
-      return timedOut;
-    case "busy":
-      return busy;
-    default:
-      return reason satisfies never;
-  }
+  return reason === "unknownBlock" && block === "known" ? prunedState : decodeFailures[reason];
 }
 
 /** Called for small results only. The value is undefined if the result is not JSON. */

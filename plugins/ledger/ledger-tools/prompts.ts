@@ -1,4 +1,5 @@
 import { toolFailure, type Prompt, type PromptResult } from "sluice-gateway/services";
+import { isHash } from "../ledger/decode/call-node.ts";
 import { badAddress } from "./account-tool.ts";
 import { capability } from "./tool-defaults.ts";
 import type { Chain } from "./node.ts";
@@ -41,7 +42,7 @@ const doNotGuess = "If the tools do not provide a fact, say so instead of guessi
 
 function explainBlock(block: string): PromptResult {
   const isHeight = /^\d{1,10}$/.test(block);
-  if (!isHeight && !/^0x[0-9a-f]{64}$/i.test(block)) return badBlock;
+  if (!isHeight && !isHash(block)) return badBlock;
   const input = isHeight ? { height: Number(block) } : { hash: block };
   return userPrompt(
     `Explain what happened in block ${block}. Read it with ledger_getBlockDecoded ${JSON.stringify(input)}.`,

@@ -36,7 +36,9 @@ function recording(
   return {
     ledger: proving,
     decoder: {
-      ...decoder,
+      extrinsics: (block, hash, options) => decoder.extrinsics(block, hash, options),
+      accountId: (address) => decoder.accountId(address),
+      summary: (extrinsic, options) => decoder.summary(extrinsic, options),
       events: (hash, options) => decoder.events(hash, { signal: options?.signal, ledger: proving }),
       account: (id, hash, options) =>
         decoder.account(id, hash, { signal: options?.signal, ledger: proving }),

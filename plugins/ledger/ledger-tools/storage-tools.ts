@@ -7,8 +7,7 @@ import {
 } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { unknownFault } from "./block.ts";
-import { blockHashFault, hexFault, hexSchema } from "./hex.ts";
-import { readsChain } from "./tool-defaults.ts";
+import { blockHashFault, hexFault, hexSchema, readsChain } from "./tool-defaults.ts";
 import { callMethod, failureOf, unreadableAnswer, type Chain } from "./node.ts";
 
 /** gateway.md, "Per-call and per-request limits". */
@@ -125,11 +124,8 @@ function distinctKeys(keys: readonly string[]): string[] {
 }
 
 function keyFault(keys: readonly string[]): ToolFailure | undefined {
-  for (const [index, key] of keys.entries()) {
-    const fault = hexFault(`keys/${index}`, key);
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
+  const faults = keys.map((key, index) => hexFault(`keys/${index}`, key));
+  return faults.find((fault) => fault !== undefined);
 }
 
 /** `first`: JSON text that has been checked. */

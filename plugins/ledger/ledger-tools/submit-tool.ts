@@ -6,8 +6,9 @@ import {
   type ToolResult,
 } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
-import { hexFault, hexSchema } from "./hex.ts";
+import { isHash } from "../ledger/decode/call-node.ts";
 import { callMethod, decodeFailureOf, type Chain } from "./node.ts";
+import { hexFault, hexSchema } from "./tool-defaults.ts";
 
 interface SubmitInput {
   readonly extrinsic: string;
@@ -41,7 +42,7 @@ const refusals: ReadonlyMap<unknown, string> = new Map([
 ]);
 
 export function submitTool(chain: Chain): Tool<never> {
-  const submitExtrinsic: Tool<SubmitInput> = {
+  return {
     name: "ledger_submitExtrinsic",
     description:
       "Submits a signed extrinsic to the chain. The first call returns a summary and a confirmation token. Repeat the call with the token to submit the extrinsic.",
@@ -63,10 +64,9 @@ export function submitTool(chain: Chain): Tool<never> {
       idempotentHint: false,
       openWorldHint: true,
     },
-    summarise: (input, context) => summaryOf(chain, input, context),
-    call: (input, context) => submit(chain, input, context),
+    summarise: (input: SubmitInput, context) => summaryOf(chain, input, context),
+    call: (input: SubmitInput, context) => submit(chain, input, context),
   };
-  return submitExtrinsic;
 }
 
 async function summaryOf(
@@ -90,9 +90,7 @@ async function submit(
   if (answer.kind === "failed") return unknownOutcome;
   const answered = parseOrUndefined(answer.bytes.toString());
   if (answer.kind === "error") return refused(answered);
-  return typeof answered === "string" && /^0x[0-9a-f]{64}$/i.test(answered)
-    ? { ok: true, value: { hash: answered } }
-    : unknownOutcome;
+  return isHash(answered) ? { ok: true, value: { hash: answered } } : unknownOutcome;
 }
 
 function refused(error: unknown): ToolFailure {

@@ -3,12 +3,10 @@
  * gateway reads nothing from the node, so it never has to hold a large result in memory.
  */
 import type { ArchiveMethod, ClientArchiveRead, LedgerArchive } from "sluice-gateway/services";
-import { readArchiveRequest } from "./archive-params.ts";
-import type { RpcCall } from "./call-replies.ts";
-import { answerParams, readText } from "./rpc-params.ts";
+import { tooManySubscriptions, unavailable, type RpcCall } from "./call-replies.ts";
 import type { Quota } from "./key-limit.ts";
-import { OpenSubscriptions, type Opened, type SubscriptionDeps } from "./open-subscriptions.ts";
-import { tooManySubscriptions, unavailable } from "./rpc-error.ts";
+import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
+import { answerParams, readArchiveRequest, readText } from "./rpc-params.ts";
 
 const maxReads = 4;
 
@@ -18,24 +16,26 @@ export interface ArchiveCallsDeps extends SubscriptionDeps {
   readonly isBusy: () => boolean;
 }
 
-export class ArchiveCalls {
+export class ArchiveCalls extends OpenSubscriptions<ArchiveMethod, ClientArchiveRead> {
   readonly #deps: ArchiveCallsDeps;
-  readonly #open: OpenSubscriptions<ArchiveMethod, ClientArchiveRead>;
   /** Aborted when the connection ends. */
   #leaving: AbortController | undefined;
 
   constructor(deps: ArchiveCallsDeps) {
-    this.#deps = deps;
-    this.#open = new OpenSubscriptions(deps, {
+    super(deps, {
       max: maxReads,
       quotaOf: () => deps.quota,
       isAlwaysCharged: false,
+      onNotified: (read) => {
+        if (deps.isBusy()) read.pause();
+      },
       refuseFull: (call, _, full) => deps.replies.refuse(call, tooManySubscriptions(full)),
       lastMember: ({ errorEvent }, { code } = unavailable) => {
         const error = `the gateway has ended the read: ${code}`;
         return `"result":${JSON.stringify({ event: errorEvent, error })}`;
       },
     });
+    this.#deps = deps;
   }
 
   handles(method: string): boolean {
@@ -52,16 +52,12 @@ export class ArchiveCalls {
         const priced = method.isPerItem ? request.items : 1;
         this.#leaving ??= new AbortController();
         const { signal } = this.#leaving;
-        return this.#open.open(
-          call,
-          method,
-          async () => this.#pausing(await archive.open(method, request, signal)),
-          method.openMilliCu * priced,
-        );
+        const open = () => archive.open(method, request, signal);
+        return this.open(call, method, open, method.openMilliCu * priced);
       }
       const id = readText(params[0], "subscription");
       const stopped = archive.stopping.get(call.method);
-      if (this.#open.get(id)?.method === stopped) this.#open.remove(id);
+      if (this.get(id)?.method === stopped) this.remove(id);
       // The specification defines the same answer for a read that is not open.
       replies.answer(call, "null");
     });
@@ -70,35 +66,11 @@ export class ArchiveCalls {
   /** Called after the client has read output, or after notifications were sent. */
   resume(): void {
     if (this.#deps.isBusy()) return;
-    for (const { upstream } of this.#open.values()) upstream.resume();
+    for (const { upstream } of this.values()) upstream.resume();
   }
 
-  /** Ends all reads with their error event, because the gateway is stopping. */
-  drain(): void {
-    for (const open of this.#open.values()) this.#open.end(open);
-  }
-
-  close(): void {
-    this.#open.close();
+  override close(): void {
+    super.close();
     this.#leaving?.abort();
-  }
-
-  #pausing(opened: Opened<ClientArchiveRead>): Opened<ClientArchiveRead> {
-    if (opened.kind !== "open") return opened;
-    const read = opened.subscription;
-    const subscription: ClientArchiveRead = {
-      start: (listener) =>
-        read.start({
-          onNotification: (result, isLast) => {
-            listener.onNotification(result, isLast);
-            if (!isLast && this.#deps.isBusy()) read.pause();
-          },
-          onEnd: (reason) => listener.onEnd(reason),
-        }),
-      pause: () => read.pause(),
-      resume: () => read.resume(),
-      close: () => read.close(),
-    };
-    return { kind: "open", subscription };
   }
 }

@@ -1,7 +1,11 @@
-/** The caller of a connection: the key that `authenticate` has found, or for which a ticket was made. */
+/**
+ * The caller of a connection: the key that `authenticate` has found, or for which a ticket was made. Credit is reserved
+ * and charged from its current account.
+ */
 import { refuse, type Awaitable, type Exchange, type Reply } from "sluice-gateway/plugin";
-import type { Accounts, KeyPrincipal } from "sluice-gateway/services";
+import type { Accounts, Charge, ChargeLine, KeyPrincipal } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/internal/toolkit";
+import { chargeRefusal, unauthorized, unavailable, type CallRefusal } from "./call-replies.ts";
 
 export interface Caller {
   readonly keyId: string;
@@ -41,3 +45,44 @@ export function callerOf(x: Exchange, accounts: Accounts): Caller | Reply {
 const ticketOfModel = refuse("GATEWAY_PERMISSION_DENIED", {
   message: "the ticket is valid for one model only, not for the node",
 });
+
+/** Reserved credit. Call exactly one of its methods. */
+export interface Payment {
+  /** Resolves to true when the charge is on disk, or to false if it cannot be written. */
+  settle(lines: readonly Omit<ChargeLine, "surface">[]): Promise<boolean>;
+  release(): void;
+}
+
+const free: Payment = { settle: () => Promise.resolve(true), release() {} };
+
+export class Payer {
+  readonly #caller: Caller;
+  readonly #charge: Charge;
+  readonly #onRefused: () => void;
+
+  /** `onRefused`: called when the key is no longer valid. */
+  constructor(caller: Caller, charge: Charge, onRefused: () => void) {
+    this.#caller = caller;
+    this.#charge = charge;
+    this.#onRefused = onRefused;
+  }
+
+  async reserve(costMilliCu: number): Promise<Payment | CallRefusal> {
+    const principal = await this.#caller.current();
+    if (principal === "unavailable") return unavailable;
+    if (principal === "refused") {
+      this.#onRefused();
+      return unauthorized;
+    }
+    if (costMilliCu === 0) return free;
+    const part = await this.#charge.open(costMilliCu, { detached: true, principal });
+    if ("kind" in part) return chargeRefusal(part);
+    return {
+      async settle(lines) {
+        part.settle(lines);
+        return (await part.written()) === undefined;
+      },
+      release: () => part.release(),
+    };
+  }
+}

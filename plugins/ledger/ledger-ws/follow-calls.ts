@@ -4,9 +4,14 @@ import type {
   LedgerFollows,
   SubscriptionMethod,
 } from "sluice-gateway/services";
-import type { RpcCall } from "./call-replies.ts";
-import type { Operation } from "./follow-operation.ts";
-import { FollowUpstream } from "./follow-upstream.ts";
+import {
+  followErrors,
+  tooManyFollows,
+  unavailable,
+  upstreamErrorCodes,
+  type RpcCall,
+} from "./call-replies.ts";
+import { FollowUpstream, type Operation } from "./follow-upstream.ts";
 import type { Quota } from "./key-limit.ts";
 import {
   OpenSubscriptions,
@@ -14,7 +19,6 @@ import {
   type SubscriptionDeps,
 } from "./open-subscriptions.ts";
 import { notificationOf } from "./paid-notifications.ts";
-import { followErrors, tooManyFollows, unavailable, upstreamErrorCodes } from "./rpc-error.ts";
 import {
   answerParams,
   readBoolean,
@@ -41,15 +45,13 @@ export interface FollowCallsDeps extends SubscriptionDeps {
 
 type OpenFollow = OpenSubscription<SubscriptionMethod, FollowUpstream>;
 
-export class FollowCalls {
+export class FollowCalls extends OpenSubscriptions<SubscriptionMethod, FollowUpstream> {
   readonly #deps: FollowCallsDeps;
-  readonly #open: OpenSubscriptions<SubscriptionMethod, FollowUpstream>;
   readonly #charges = new Set<Promise<unknown>>();
   #held = 0;
 
   constructor(deps: FollowCallsDeps) {
-    this.#deps = deps;
-    this.#open = new OpenSubscriptions(deps, {
+    super(deps, {
       max: maxFollows,
       quotaOf: () => deps.followQuota,
       isAlwaysCharged: false,
@@ -57,6 +59,7 @@ export class FollowCalls {
         deps.replies.refuse(call, { code: "LIMIT_REACHED", error: tooManyFollows(full) }),
       lastMember: () => stop,
     });
+    this.#deps = deps;
   }
 
   handles(method: string): boolean {
@@ -71,26 +74,20 @@ export class FollowCalls {
     await answerParams(call, replies, (params) => handler(this, call, methods, params));
   }
 
-  /** Sends `stop` to all follows, because the gateway is stopping. */
-  drain(): void {
-    for (const open of this.#open.values()) this.#open.end(open);
-  }
-
-  /** Resolves when all charges have been written. */
-  async close(): Promise<void> {
-    this.#open.close();
+  /** Resolves when all charges have been written. Call it after `close`. */
+  async settled(): Promise<void> {
     await Promise.allSettled(this.#charges);
   }
 
   /** Called when the client has read what was sent. */
   resume(): void {
-    for (const { upstream } of this.#open.values()) upstream.resume();
+    for (const { upstream } of this.values()) upstream.resume();
   }
 
   follow(call: RpcCall, { follow }: FollowMethods, params: readonly unknown[]): Promise<void> {
     const { follows, payer, operationQuota: quota, isBusy } = this.#deps;
     const withRuntime = readBoolean(params[0], "withRuntime");
-    return this.#open.open(call, follow, async () => {
+    return this.open(call, follow, async () => {
       const opened = await follows.open(withRuntime);
       if (opened.kind !== "open") return opened;
       const subscription = new FollowUpstream(opened.subscription, withRuntime, {
@@ -108,7 +105,7 @@ export class FollowCalls {
   }
 
   unfollow(call: RpcCall, params: readonly unknown[]): void {
-    this.#open.remove(readText(params[0], "followSubscription"));
+    this.remove(readText(params[0], "followSubscription"));
     this.#deps.replies.answer(call, "null");
   }
 
@@ -184,7 +181,7 @@ export class FollowCalls {
   }
 
   #openFollow(params: readonly unknown[]): OpenFollow | undefined {
-    return this.#open.get(readText(params[0], "followSubscription"));
+    return this.get(readText(params[0], "followSubscription"));
   }
 
   #operationOf(params: readonly unknown[]): Operation | undefined {

@@ -7,16 +7,15 @@ import {
   refuse,
   type Exchange,
   type JsonSchema,
-  type Log,
-  type Memory,
   type Reply,
   type Operation,
 } from "sluice-gateway/plugin";
-import type { Accounts, Ledger, Prover } from "sluice-gateway/services";
+import type { Accounts } from "sluice-gateway/services";
+import { offeredSubprotocols } from "sluice-gateway/internal/http";
 import { upstreamOption } from "../ledger/upstream-option.ts";
 import { callerOf } from "./caller.ts";
 import { DistinctKeyLimit, KeyLimit } from "./key-limit.ts";
-import { messageBytes, Session, type KeyLimits } from "./session.ts";
+import { messageBytes, Session, type KeyLimits, type SessionDeps } from "./session.ts";
 
 /** The subprotocol that is selected if a client offers any, because browsers require one then. */
 const subprotocol = "ledger.v1";
@@ -55,15 +54,9 @@ interface Options {
   readonly write: boolean;
 }
 
-interface SurfaceDeps {
-  readonly ledger: Ledger;
+interface SurfaceDeps extends Omit<SessionDeps, "caller" | "charge" | "x" | "wantedProof"> {
   readonly accounts: Accounts;
   readonly connections: KeyLimit;
-  readonly limits: KeyLimits;
-  readonly log: Log;
-  readonly memory: Memory;
-  readonly write: boolean;
-  readonly prover: Prover | undefined;
 }
 
 const perKey = (limit: number, things: string): JsonSchema => ({
@@ -154,17 +147,16 @@ async function answer(
 
 /** A server must not select a subprotocol that the client does not offer. */
 function selectedProtocol(x: Exchange): string | undefined {
-  return offeredProtocols(x).includes(subprotocol) ? subprotocol : undefined;
+  return offeredBy(x).includes(subprotocol) ? subprotocol : undefined;
 }
 
 /** Returns the proof that a page asks for. Browsers cannot send `X-Sluice-Proof` with a handshake. */
 function offeredProof(x: Exchange): string | undefined {
   const prefix = "ledger.proof.";
-  const offered = offeredProtocols(x).find((each) => each.startsWith(prefix));
+  const offered = offeredBy(x).find((each) => each.startsWith(prefix));
   return offered?.slice(prefix.length);
 }
 
-function offeredProtocols(x: Exchange): readonly string[] {
-  const offered = x.request.headers["sec-websocket-protocol"] ?? "";
-  return offered.split(",").map((each) => each.trim());
+function offeredBy(x: Exchange): readonly string[] {
+  return offeredSubprotocols(x.request.headers["sec-websocket-protocol"]) ?? [];
 }

@@ -1,4 +1,4 @@
-/** The subscriptions of one connection that follow the same rules. There is one instance per kind of subscription. */
+/** The subscriptions of one connection that follow the same rules. There is one subclass per kind of subscription. */
 import { randomBytes } from "node:crypto";
 import type {
   ClientSubscription,
@@ -6,21 +6,23 @@ import type {
   SubscriptionMethod,
 } from "sluice-gateway/services";
 import { guarded } from "sluice-gateway/internal/toolkit";
-import type { CallReplies, Refusal, RpcCall } from "./call-replies.ts";
+import {
+  endErrors,
+  internalError,
+  unavailable,
+  upstreamErrorCodes,
+  type CallReplies,
+  type FullQuota,
+  type Refusal,
+  type RpcCall,
+} from "./call-replies.ts";
+import type { Payer } from "./caller.ts";
 import type { Quota } from "./key-limit.ts";
 import {
   notificationOf,
   type NotifiedSubscription,
   type PaidNotifications,
 } from "./paid-notifications.ts";
-import type { Payer } from "./payer.ts";
-import {
-  endErrors,
-  internalError,
-  unavailable,
-  upstreamErrorCodes,
-  type FullQuota,
-} from "./rpc-error.ts";
 
 export interface SubscriptionDeps {
   readonly payer: Payer;
@@ -30,7 +32,7 @@ export interface SubscriptionDeps {
   readonly onError: (error: unknown) => void;
 }
 
-export interface SubscriptionRules<Method> {
+export interface SubscriptionRules<Method, Upstream> {
   readonly max: number;
   quotaOf(call: RpcCall, method: Method): Quota;
   /** True if opening is charged even if the node refuses it or the client has disconnected. */
@@ -41,10 +43,12 @@ export interface SubscriptionRules<Method> {
    * a subscription stays open until the client ends it. `refusal`: undefined if the gateway is stopping.
    */
   lastMember(method: Method, refusal: Refusal | undefined): string | undefined;
+  /** Called after each notification but the last one. */
+  onNotified?(upstream: Upstream): void;
 }
 
 /** `full`: too many subscriptions are open at the nodes. */
-export type Opened<Upstream> =
+type Opened<Upstream> =
   | { readonly kind: "open"; readonly subscription: Upstream }
   | { readonly kind: "error"; readonly error: string }
   | { readonly kind: "full" | "failed" };
@@ -66,12 +70,12 @@ export class OpenSubscriptions<
   Upstream extends ClientSubscription,
 > {
   readonly #deps: SubscriptionDeps;
-  readonly #rules: SubscriptionRules<Method>;
+  readonly #rules: SubscriptionRules<Method, Upstream>;
   readonly #open = new Map<string, OpenSubscription<Method, Upstream>>();
   #opening = 0;
   #isClosed = false;
 
-  constructor(deps: SubscriptionDeps, rules: SubscriptionRules<Method>) {
+  constructor(deps: SubscriptionDeps, rules: SubscriptionRules<Method, Upstream>) {
     this.#deps = deps;
     this.#rules = rules;
   }
@@ -123,6 +127,11 @@ export class OpenSubscriptions<
     if (last === undefined || !this.remove(open.id)) return;
     replies.report(open.method.name, refusal?.code);
     replies.send(notificationOf(open, last));
+  }
+
+  /** Ends all subscriptions with their last notification, because the gateway is stopping. */
+  drain(): void {
+    for (const open of this.#open.values()) this.end(open);
   }
 
   close(): void {
@@ -197,6 +206,7 @@ export class OpenSubscriptions<
     upstream.start({
       onNotification: guarded((result: string, isLast: boolean) => {
         notifications.add(open, result, isLast ? () => void this.remove(open.id) : undefined);
+        if (!isLast) this.#rules.onNotified?.(upstream);
       }, onError),
       onEnd: guarded((reason?: SubscriptionEndReason) => {
         const lost = { code: upstreamErrorCodes.failed, error: internalError };

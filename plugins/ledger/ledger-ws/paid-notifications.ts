@@ -3,9 +3,8 @@
  * that arrive while a charge is being written are charged together.
  */
 import type { SubscriptionMethod } from "sluice-gateway/services";
-import type { Refusal } from "./call-replies.ts";
-import type { Payer } from "./payer.ts";
-import { unavailable } from "./rpc-error.ts";
+import { unavailable, type Refusal } from "./call-replies.ts";
+import type { Payer, Payment } from "./caller.ts";
 
 export interface NotifiedSubscription {
   readonly id: string;
@@ -129,21 +128,13 @@ function costOf(batch: readonly Notification[]): number {
   return batch.reduce((sum, { to }) => sum + to.method.notificationMilliCu, 0);
 }
 
-interface Line {
-  readonly method: string;
-  costMilliCu: number;
-}
-
-function linesOf(batch: readonly Notification[]): readonly Line[] {
-  const lines: Line[] = [];
+function linesOf(batch: readonly Notification[]): Parameters<Payment["settle"]>[0] {
+  const costs = new Map<string, number>();
   for (const { to } of batch) {
     const { name, notificationMilliCu } = to.method;
-    if (notificationMilliCu === 0) continue;
-    const line = lines.find(({ method }) => method === name);
-    if (line === undefined) lines.push({ method: name, costMilliCu: notificationMilliCu });
-    else line.costMilliCu += notificationMilliCu;
+    if (notificationMilliCu > 0) costs.set(name, (costs.get(name) ?? 0) + notificationMilliCu);
   }
-  return lines;
+  return Array.from(costs, ([method, costMilliCu]) => ({ method, costMilliCu }));
 }
 
 let lastText = "";

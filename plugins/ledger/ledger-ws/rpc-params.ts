@@ -1,8 +1,7 @@
 /** Reads the parameters of the methods that need the connection. They are given by position or by name. */
-import type { FollowOperation } from "sluice-gateway/services";
-import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
-import type { CallReplies, RpcCall } from "./call-replies.ts";
-import { invalidParams } from "./rpc-error.ts";
+import type { ArchiveRequest, FollowOperation } from "sluice-gateway/services";
+import { isAbsent, isObject, parseJson } from "sluice-gateway/internal/toolkit";
+import { invalidParams, type CallReplies, type RpcCall } from "./call-replies.ts";
 
 const names: Readonly<Record<string, readonly string[]>> = {
   chainHead_v1_follow: ["withRuntime"],
@@ -40,7 +39,7 @@ interface StorageItem {
   readonly type: string;
 }
 
-export class InvalidParam extends Error {}
+class InvalidParam extends Error {}
 
 /** Refuses the call if `run` throws an `InvalidParam`. Rejects with any other exception. */
 export async function answerParams(
@@ -110,21 +109,18 @@ export function readOperation(
     ];
   }
   const childTrie = readChildTrie(params[3]);
-  return readItems(params[2]).map((item) => ({ kind: "storage", hash, childTrie, ...item }));
+  const items = readList(params[2], "items").map(readStorageItem);
+  return items.map((item) => ({ kind: "storage", hash, childTrie, ...item }));
 }
 
-function readItems(value: unknown): readonly StorageItem[] {
-  return readList(value, "items").map(readStorageItem);
-}
-
-export function readList(value: unknown, name: string): readonly unknown[] {
+function readList(value: unknown, name: string): readonly unknown[] {
   if (!Array.isArray(value) || value.length === 0) {
     throw new InvalidParam(`${name}: expected a list with at least one item`);
   }
   return value as readonly unknown[];
 }
 
-export function readStorageItem(item: unknown): StorageItem {
+function readStorageItem(item: unknown): StorageItem {
   const { key, type } = isObject(item) ? item : {};
   if (!storageTypes.has(type)) {
     throw new InvalidParam(`items: expected a type of ${[...storageTypes].join(", ")}`);
@@ -133,6 +129,60 @@ export function readStorageItem(item: unknown): StorageItem {
 }
 
 /** Null for the main trie. */
-export function readChildTrie(value: unknown): string | null {
-  return value === null || value === undefined ? null : readHex(value, "childTrie");
+function readChildTrie(value: unknown): string | null {
+  return isAbsent(value) ? null : readHex(value, "childTrie");
+}
+
+/** Maximum number of items of an archive read. */
+const maxItems = 1024;
+
+/** Returns the request for the node, which contains only what the specification defines. */
+export function readArchiveRequest(method: string, params: readonly unknown[]): ArchiveRequest {
+  const hash = readHash(params[0], "hash");
+  return method === "archive_v1_storage" ? storageRequest(hash, params) : diffRequest(hash, params);
+}
+
+function storageRequest(hash: string, [, items, childTrie]: readonly unknown[]): ArchiveRequest {
+  const read = readItems(items).map((item) => {
+    const { paginationStartKey: start } = isObject(item) ? item : {};
+    const { key, type } = readStorageItem(item);
+    if (isAbsent(start)) return { key, type };
+    if (!type.startsWith("descendants")) {
+      throw new InvalidParam("items: paginationStartKey is only valid for descendants");
+    }
+    return { key, type, paginationStartKey: readHex(start, "items: paginationStartKey") };
+  });
+  const params = JSON.stringify([hash, read, readChildTrie(childTrie)]);
+  return { hash, items: read.length, params };
+}
+
+function diffRequest(hash: string, [, items, previous]: readonly unknown[]): ArchiveRequest {
+  const read = isAbsent(items) ? wholeTrie : readItems(items).map(readDiffItem);
+  const from = isAbsent(previous) ? null : readHash(previous, "previousHash");
+  return { hash, items: read.length, params: JSON.stringify([hash, read, from]) };
+}
+
+/** The specification allows a call without items, but nodes that are built from polkadot-sdk require them. */
+const wholeTrie = [{ key: "0x", returnType: "value" }] as const;
+
+function readDiffItem(item: unknown): object {
+  const { key, returnType, childTrieKey } = isObject(item) ? item : {};
+  if (returnType !== "value" && returnType !== "hash") {
+    throw new InvalidParam("items: expected a returnType of value, hash");
+  }
+  return {
+    key: isAbsent(key) ? "0x" : readHex(key, "items: key"),
+    returnType,
+    ...(!isAbsent(childTrieKey) && {
+      childTrieKey: readHex(childTrieKey, "items: childTrieKey"),
+    }),
+  };
+}
+
+function readItems(value: unknown): readonly unknown[] {
+  const items = readList(value, "items");
+  if (items.length > maxItems) {
+    throw new InvalidParam(`items: expected at most ${maxItems} items, got ${items.length}`);
+  }
+  return items;
 }

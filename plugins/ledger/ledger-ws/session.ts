@@ -8,19 +8,24 @@ import {
   type Exchange,
   type Log,
   type Memory,
+  type MemoryHold,
   type Reply,
 } from "sluice-gateway/plugin";
 import type { Charge, Ledger, LedgerRpc, Prover, RpcAnswer } from "sluice-gateway/services";
 import { guarded, jsonExcess } from "sluice-gateway/internal/toolkit";
 import { ArchiveCalls } from "./archive-calls.ts";
-import { CallReplies, type RpcCall } from "./call-replies.ts";
-import { mayWrite, type Caller } from "./caller.ts";
+import {
+  CallReplies,
+  stepFailure,
+  tooManyRequests,
+  unavailable,
+  type CallRefusal,
+  type RpcCall,
+} from "./call-replies.ts";
+import { mayWrite, Payer, type Caller } from "./caller.ts";
 import { FollowCalls } from "./follow-calls.ts";
-import { HeldMessages } from "./held-messages.ts";
 import type { DistinctKeyLimit, KeyLimit } from "./key-limit.ts";
 import { PaidNotifications } from "./paid-notifications.ts";
-import { Payer } from "./payer.ts";
-import { stepFailure, tooManyRequests, unavailable, type CallRefusal } from "./rpc-error.ts";
 import { Submissions } from "./submissions.ts";
 import { Subscriptions } from "./subscriptions.ts";
 
@@ -222,16 +227,16 @@ export class Session {
     rpc.report(this.#deps.x);
     if (rpc.lines.length === 0) payment.release();
     else if (!(await payment.settle(rpc.lines))) answer = rpc.refuse(unavailable.error);
-    if (answer !== undefined) this.#send(answer);
+    this.#send(answer);
   }
 
   #refuse(rpc: LedgerRpc, { code, error }: CallRefusal): void {
     rpc.report(this.#deps.x, code);
-    const answer = rpc.refuse(error);
-    if (answer !== undefined) this.#send(answer);
+    this.#send(rpc.refuse(error));
   }
 
-  #send(message: Exclude<RpcAnswer, undefined>): void {
+  #send(message: RpcAnswer): void {
+    if (message === undefined) return;
     this.#limitUnsent(sizeOf(message));
     if (this.#isClosed) return;
     const isWhole = typeof message === "string" || message instanceof Uint8Array;
@@ -320,7 +325,8 @@ export class Session {
     this.#subscriptions.close();
     this.#submissions.close();
     this.#archive.close();
-    await Promise.all([this.#follows.close(), this.#notifications.close()]);
+    this.#follows.close();
+    await Promise.all([this.#follows.settled(), this.#notifications.close()]);
   }
 
   #fail(error: unknown): void {
@@ -356,3 +362,43 @@ function errorOf({ code }: Reply): CallRefusal {
 
 /** Replaces a message that exceeds the limit on members and elements, so that it is answered as an invalid request. */
 const invalidRequest = Buffer.from("0");
+
+/** Counts the bytes of one connection's messages that are being answered or wait for their turn. */
+class HeldMessages {
+  readonly #hold: MemoryHold;
+  readonly #waiting = new Set<LedgerRpc>();
+  #isReleased = false;
+
+  /** `onRefused`: called when the connection makes room for another caller. It must call `release`. */
+  constructor(memory: Memory, keyId: string, onRefused: () => void) {
+    this.#hold = memory.hold(keyId, "request", onRefused);
+  }
+
+  /** Returns false if the message must not be kept. */
+  add(bytes: number): boolean {
+    return this.#hold.resize(this.#hold.bytes + bytes);
+  }
+
+  remove(bytes: number): void {
+    if (!this.#isReleased) this.#hold.resize(this.#hold.bytes - bytes);
+  }
+
+  /** If the messages are released meanwhile, the call keeps nothing of its body. */
+  async waitFor(rpc: LedgerRpc, running: Promise<RpcAnswer>): Promise<RpcAnswer> {
+    if (this.#isReleased) rpc.release();
+    this.#waiting.add(rpc);
+    try {
+      return await running;
+    } finally {
+      this.#waiting.delete(rpc);
+    }
+  }
+
+  /** The connection has closed. The calls that nodes have received continue, without their bodies. */
+  release(): void {
+    this.#isReleased = true;
+    this.#hold[Symbol.dispose]();
+    for (const rpc of this.#waiting) rpc.release();
+    this.#waiting.clear();
+  }
+}

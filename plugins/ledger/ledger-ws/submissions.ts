@@ -7,11 +7,10 @@ import type {
   LedgerSubmissions,
   SubmissionMethod,
 } from "sluice-gateway/services";
-import type { RpcCall } from "./call-replies.ts";
-import { answerParams, readHex, readText } from "./rpc-params.ts";
+import { invalidParams, tooManySubscriptions, unavailable, type RpcCall } from "./call-replies.ts";
 import type { Quota } from "./key-limit.ts";
 import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
-import { invalidParams, tooManySubscriptions, unavailable } from "./rpc-error.ts";
+import { answerParams, readHex, readText } from "./rpc-params.ts";
 
 const maxSubmissions = 16;
 
@@ -20,13 +19,11 @@ export interface SubmissionsDeps extends SubscriptionDeps {
   readonly quota: Quota;
 }
 
-export class Submissions {
+export class Submissions extends OpenSubscriptions<SubmissionMethod, ClientSubscription> {
   readonly #deps: SubmissionsDeps;
-  readonly #open: OpenSubscriptions<SubmissionMethod, ClientSubscription>;
 
   constructor(deps: SubmissionsDeps) {
-    this.#deps = deps;
-    this.#open = new OpenSubscriptions(deps, {
+    super(deps, {
       max: maxSubmissions,
       quotaOf: () => deps.quota,
       // The node has worked on the extrinsic.
@@ -42,6 +39,7 @@ export class Submissions {
         return kind === "watch" ? droppedBecause(code) : `"error":${error}`;
       },
     });
+    this.#deps = deps;
   }
 
   handles(method: string): boolean {
@@ -56,18 +54,14 @@ export class Submissions {
     return answerParams(call, replies, async ([param]) => {
       if (method !== undefined) {
         const extrinsic = readHex(param, "transaction");
-        await this.#open.open(call, method, () => ledger.submit(method, extrinsic));
-      } else if (ended !== undefined) this.#end(call, ended, readText(param, "subscription"));
+        await this.open(call, method, () => ledger.submit(method, extrinsic));
+      } else if (ended !== undefined) this.#stop(call, ended, readText(param, "subscription"));
     });
   }
 
-  close(): void {
-    this.#open.close();
-  }
-
-  #end(call: RpcCall, method: SubmissionMethod, id: string): void {
+  #stop(call: RpcCall, method: SubmissionMethod, id: string): void {
     const { replies } = this.#deps;
-    const isOpen = this.#open.get(id)?.method === method && this.#open.remove(id);
+    const isOpen = this.get(id)?.method === method && this.remove(id);
     if (method.kind === "legacy") return replies.answer(call, String(isOpen));
     if (isOpen) return replies.answer(call, "null");
     replies.refuse(call, { code: "INVALID_PARAMS", error: invalidParams("it is not active") });

@@ -6,10 +6,9 @@ import type {
   SubscriptionMethod,
   SubscriptionOpener,
 } from "sluice-gateway/services";
-import type { RpcCall } from "./call-replies.ts";
+import { tooManySubscriptions, unavailable, type RpcCall } from "./call-replies.ts";
 import type { Quota } from "./key-limit.ts";
 import { OpenSubscriptions, type SubscriptionDeps } from "./open-subscriptions.ts";
-import { tooManySubscriptions, unavailable } from "./rpc-error.ts";
 
 /** decisions.md section 14. */
 const maxSubscriptions = 64;
@@ -21,13 +20,11 @@ export interface SubscriptionsDeps extends SubscriptionDeps {
   readonly quotaOf: (name: string) => Quota;
 }
 
-export class Subscriptions {
+export class Subscriptions extends OpenSubscriptions<SubscriptionMethod, ClientSubscription> {
   readonly #deps: SubscriptionsDeps;
-  readonly #open: OpenSubscriptions<SubscriptionMethod, ClientSubscription>;
 
   constructor(deps: SubscriptionsDeps) {
-    this.#deps = deps;
-    this.#open = new OpenSubscriptions(deps, {
+    super(deps, {
       max: maxSubscriptions,
       // A call whose parameters are not valid is refused when it is opened.
       quotaOf: ({ params }, method) =>
@@ -37,6 +34,7 @@ export class Subscriptions {
         deps.replies.refuse(call, tooManySubscriptions(full), name),
       lastMember: (_, refusal = unavailable) => `"error":${refusal.error}`,
     });
+    this.#deps = deps;
   }
 
   handles(method: string): boolean {
@@ -48,14 +46,10 @@ export class Subscriptions {
     const { feed, replies } = this.#deps;
     const method = feed.subscribing.get(call.method);
     if (method !== undefined) {
-      return this.#open.open(call, method, () => feed.open(method, call.params, this.#deps.opener));
+      return this.open(call, method, () => feed.open(method, call.params, this.#deps.opener));
     }
     const id = /^\s*\[\s*"([\w-]+)"\s*\]\s*$/.exec(call.params)?.[1] ?? "";
-    replies.answer(call, String(this.#open.remove(id)));
-  }
-
-  close(): void {
-    this.#open.close();
+    replies.answer(call, String(this.remove(id)));
   }
 }
 

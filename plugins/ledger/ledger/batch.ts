@@ -122,18 +122,14 @@ export class Batch implements LedgerRpc {
     this.#onEnded();
   }
 
-  onFailure(
-    ended: BatchItemListener,
-    reason: NodeFailure,
-    upstreamFailure?: UpstreamFailure,
-  ): void {
+  onFailure(ended: BatchItemListener, reason: NodeFailure, cause?: UpstreamFailure): void {
     const { index, call } = ended;
     const { id, methodState } = call;
     this.#listeners.delete(ended);
     this.#lastFailure = reason;
     this.#responses[index] = failureResponse(id, reason);
     const report = methodState.reports[reason === "disagreement" ? reason : "failed"];
-    this.#reports.push(upstreamFailure === undefined ? report : { ...report, upstreamFailure });
+    this.#reports.push(cause === undefined ? report : { ...report, upstreamFailure: cause });
     this.#onEnded();
   }
 

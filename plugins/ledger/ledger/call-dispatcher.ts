@@ -1,52 +1,48 @@
 /** Answers calls of whitelisted methods from the cache, from an identical call in flight, or from a node. */
-import type { Metrics } from "sluice-gateway/plugin";
-import type { JsonBody } from "./json-body.ts";
+import type { Http1Carrier } from "sluice-gateway/internal/http";
+import type { Metrics, UpstreamFailure } from "sluice-gateway/plugin";
+import { bodyOf, type JsonBody } from "./json-body.ts";
 import { AnswerCache } from "./cache.ts";
-import { isImmutable } from "./finality.ts";
-import { SharedCall, type SingleFlight } from "./shared-call.ts";
+import { isBlockHash, isImmutable, readNumber } from "./finality.ts";
 import { createMethodStates, type MethodState } from "./method-state.ts";
-import type { NodeFailure, NodePool } from "./node-pool.ts";
-import { withoutWhiteSpace } from "./json-part.ts";
+import type { BlockOfCall, NodeFailure, NodeRequest } from "./node-pool.ts";
+import type { Pool } from "./pool/pool.ts";
+import { elementOf, withoutWhiteSpace } from "./json-part.ts";
+import type { PoolConfig } from "./options.ts";
 import { createLedgerMetrics, type LedgerMetrics } from "./ledger-metrics.ts";
-import type { CallListener } from "./call-listener.ts";
+import type { CallListener, JoinableCall } from "./call-listener.ts";
 import type { Method } from "./whitelist.ts";
 
 /** Longer params (in characters) are neither cached nor shared, because their key would cost more than it saves. */
 const maxKeyLength = 64 * 1024;
 
-export interface CallSettings {
-  readonly name: string;
-  readonly cacheBytes: number;
-  readonly singleFlight: boolean;
-}
-
-export class CallDispatcher implements SingleFlight {
+export class CallDispatcher {
   /** Whitelisted methods, by the name that clients use. */
   readonly listed: ReadonlyMap<string, MethodState>;
   /** Methods that only the gateway itself may call. */
   readonly internal: ReadonlyMap<string, MethodState>;
   readonly cache: AnswerCache;
-  readonly #pool: NodePool;
+  readonly #pool: Pool;
   readonly #caching: boolean;
   readonly #sharing: boolean;
   readonly #metrics: LedgerMetrics;
   #epoch: number;
 
   constructor(
-    settings: CallSettings,
+    { name, cacheBytes, singleFlight }: PoolConfig,
     methods: ReadonlyMap<string, Method>,
     internal: ReadonlyMap<string, Method>,
-    pool: NodePool,
+    pool: Pool,
     metrics: Metrics,
   ) {
     this.#pool = pool;
     this.#epoch = pool.epoch;
-    this.cache = new AnswerCache(settings.cacheBytes);
-    this.#caching = settings.cacheBytes > 0;
-    this.#sharing = settings.singleFlight;
-    this.listed = createMethodStates(settings.name, methods, this.cache, metrics);
-    this.internal = createMethodStates(settings.name, internal, this.cache, metrics);
-    this.#metrics = createLedgerMetrics(settings.name, metrics);
+    this.cache = new AnswerCache(cacheBytes);
+    this.#caching = cacheBytes > 0;
+    this.#sharing = singleFlight;
+    this.listed = createMethodStates(name, methods, this.cache, metrics);
+    this.internal = createMethodStates(name, internal, this.cache, metrics);
+    this.#metrics = createLedgerMetrics(name, metrics);
   }
 
   /**
@@ -89,7 +85,7 @@ export class CallDispatcher implements SingleFlight {
   }
 
   onAnswer(sharedCall: SharedCall, kind: "result" | "error", body: JsonBody): void {
-    this.#leave(sharedCall);
+    this.leave(sharedCall);
     if (kind === "error" || sharedCall.key === undefined) return;
     const { methodState, key, params, finalized } = sharedCall;
     if (!this.#caching || !methodState.method.isCacheable) return;
@@ -102,12 +98,8 @@ export class CallDispatcher implements SingleFlight {
   }
 
   onError(sharedCall: SharedCall, reason: NodeFailure): void {
-    this.#leave(sharedCall);
+    this.leave(sharedCall);
     this.#metrics.failures[reason].add(1);
-  }
-
-  onReleased(sharedCall: SharedCall): void {
-    this.#leave(sharedCall);
   }
 
   #send(sharedCall: SharedCall): void {
@@ -115,7 +107,8 @@ export class CallDispatcher implements SingleFlight {
     this.#pool.send(sharedCall);
   }
 
-  #leave(sharedCall: SharedCall): void {
+  /** No further listener may join the call. */
+  leave(sharedCall: SharedCall): void {
     const { key } = sharedCall;
     if (key === undefined) return;
     const { sharedCalls } = sharedCall.methodState;
@@ -137,4 +130,129 @@ function keyOf(params: string): string | undefined {
   if (params.length > maxKeyLength) return undefined;
   if (params === "") return "[]";
   return params.includes(" ") || params.includes("\n") ? withoutWhiteSpace(params) : params;
+}
+
+/** Longer params (in characters) name many keys, whose proof is not cheap. */
+const maxCheapParams = 1_024;
+
+/**
+ * One call to the nodes, shared by all who wait for its answer (single flight). The call continues even if a waiting
+ * client disconnects. If it fails, it fails for all waiters: the pool has already retried it, and one more attempt per
+ * waiter would only add to the load that made it fail.
+ */
+class SharedCall implements NodeRequest, JoinableCall {
+  readonly methodState: MethodState;
+  params: string;
+  /** Cache key of the params. Undefined if the call is not shared and its answer is not cached. */
+  key: string | undefined;
+  /** The pool's epoch and finalized block when the call was sent. */
+  readonly epoch: number;
+  readonly finalized: number | undefined;
+  readonly #dispatcher: CallDispatcher;
+  readonly #first: CallListener;
+  #others: CallListener[] | undefined;
+  #carrier: Http1Carrier | undefined;
+  #released = 0;
+  #isReleased = false;
+  #hasEnded = false;
+
+  constructor(
+    methodState: MethodState,
+    params: string,
+    key: string | undefined,
+    known: { readonly epoch: number; readonly finalized: number | undefined },
+    dispatcher: CallDispatcher,
+    waiter: CallListener,
+  ) {
+    this.methodState = methodState;
+    this.params = params;
+    this.key = key;
+    this.epoch = known.epoch;
+    this.finalized = known.finalized;
+    this.#dispatcher = dispatcher;
+    this.#first = waiter;
+    waiter.waitsFor = this;
+  }
+
+  get method(): string {
+    return this.methodState.method.nodeName;
+  }
+  get retry(): boolean {
+    return this.methodState.method.retry && !this.#isReleased;
+  }
+  get cheap(): boolean {
+    return this.methodState.method.cheap && this.params.length < maxCheapParams;
+  }
+  get caller(): string | undefined {
+    return this.#first.caller;
+  }
+  get block(): BlockOfCall | undefined {
+    return blockOfCall(this.methodState.method, this.params);
+  }
+  get quorum(): number {
+    return this.methodState.method.quorum;
+  }
+
+  join(waiter: CallListener): void {
+    if (this.#others === undefined) this.#others = [waiter];
+    else this.#others.push(waiter);
+    waiter.waitsFor = this;
+  }
+
+  onCarrier(carrier: Http1Carrier | undefined): void {
+    this.#carrier = carrier;
+  }
+
+  release(): void {
+    if (++this.#released <= (this.#others?.length ?? 0) || this.#hasEnded) return;
+    const carrier = this.#carrier;
+    this.#isReleased = true;
+    this.#dispatcher.leave(this);
+    this.params = "";
+    this.key = undefined;
+    if (carrier === undefined || carrier.hasSent) return;
+    carrier.abort();
+    this.onError("aborted");
+  }
+
+  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    const body = bodyOf(bytes, start, end);
+    this.#dispatcher.onAnswer(this, kind, body);
+    this.#first.onAnswer(kind, body);
+    if (this.#others === undefined) return;
+    for (const waiter of this.#others) waiter.onAnswer(kind, body);
+  }
+
+  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#dispatcher.onError(this, reason);
+    this.#first.onError(reason, cause);
+    if (this.#others === undefined) return;
+    for (const waiter of this.#others) waiter.onError(reason, cause);
+  }
+}
+
+/** Methods that read a block itself. All other methods with a block hash read the state at that block. */
+const readsBlock: ReadonlySet<string> = new Set([
+  "chain_getBlock",
+  "chain_getHeader",
+  "archive_v1_header",
+  "archive_v1_body",
+]);
+
+/** Returns undefined if the call does not name a block. `params`: valid JSON text, or an empty string for none. */
+function blockOfCall(method: Method, params: string): BlockOfCall | undefined {
+  if (params === "" || params === "[]") return undefined;
+  if (method.lifetime === "height") {
+    const number = readNumber(elementOf(params, 0));
+    return number === undefined ? undefined : { hash: undefined, number, needsState: false };
+  }
+  if (method.hashParam < 0) return undefined;
+  const element = elementOf(params, method.hashParam);
+  if (element === undefined || !isBlockHash(element)) return undefined;
+  const hash = element.slice(1, -1).toLowerCase();
+  return { hash, number: undefined, needsState: !readsBlock.has(method.name) };
 }

@@ -1,6 +1,6 @@
 /** The JSON-RPC responses of the node proxy: the client's id with the node's unchanged bytes or one of five errors. */
 import { encloseBody, type Enclosed, type JsonBody } from "./json-body.ts";
-import type { NodeFailure } from "./node-pool.ts";
+import type { AnswerKind, NodeFailure } from "./node-pool.ts";
 
 /** Codes: gateway.md, "Proxy errors". Messages: decisions.md section 5. */
 const errors = {
@@ -28,20 +28,16 @@ export function refusal(id: string, error: string): string {
 }
 
 /** Returns a response whose members have the same order as those of Substrate nodes. */
-export function nodeResponse(id: string, kind: "result" | "error", body: JsonBody): JsonBody {
+export function nodeResponse(id: string, kind: AnswerKind, body: JsonBody): JsonBody {
   return encloseBody(beforeBody(id, kind), body, "}");
 }
 
 /** Returns the same response, which shares a large body. The body must not change afterwards. */
-export function sharedResponse(
-  id: string,
-  kind: "result" | "error",
-  body: JsonBody,
-): string | Enclosed {
+export function sharedResponse(id: string, kind: AnswerKind, body: JsonBody): string | Enclosed {
   const before = beforeBody(id, kind);
   return typeof body === "string" ? `${before}${body}}` : { before, body, after: "}" };
 }
 
-function beforeBody(id: string, kind: "result" | "error"): string {
+function beforeBody(id: string, kind: AnswerKind): string {
   return `{"jsonrpc":"2.0","id":${id},"${kind}":`;
 }

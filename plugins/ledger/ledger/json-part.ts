@@ -3,31 +3,6 @@ import { findMember, malformed, skipSpace, skipValue } from "sluice-gateway/inte
 import { spaceEnd, stringEnd, valueEnd } from "sluice-gateway/internal/toolkit";
 import type { JsonBody } from "./json-body.ts";
 
-/**
- * Each value is its text. Undefined if `text` is not an object. If `text` is not valid JSON, the result may be
- * incomplete.
- */
-export function membersOf(text: string): ReadonlyMap<string, string> | undefined {
-  const members = new Map<string, string>();
-  let at = spaceEnd(text, 0);
-  if (text[at] !== "{") return undefined;
-  for (;;) {
-    at = spaceEnd(text, at + 1);
-    if (text[at] !== '"') return text[at] === "}" && members.size === 0 ? members : undefined;
-    const nameEnd = stringEnd(text, at);
-    // The names that callers look up need no escapes.
-    const name = text.slice(at + 1, nameEnd - 1);
-    at = spaceEnd(text, nameEnd);
-    if (text[at] !== ":") return undefined;
-    const start = spaceEnd(text, at + 1);
-    const end = valueEnd(text, start);
-    members.set(name, text.slice(start, end));
-    at = spaceEnd(text, end);
-    if (text[at] === "}") return members;
-    if (text[at] !== ",") return undefined;
-  }
-}
-
 /** `array`: valid JSON. Undefined if it is not an array, or is shorter. */
 export function elementOf(array: string, index: number): string | undefined {
   let at = 0;
@@ -58,11 +33,16 @@ export function withoutWhiteSpace(text: string): string {
 /** Undefined if there is no such member. */
 export function memberAt(value: JsonBody, path: readonly string[]): string | undefined {
   const bytes = typeof value === "string" ? Buffer.from(value) : value;
+  return memberBytes(bytes, path)?.toString();
+}
+
+/** Returns the part of `bytes` that is the value of the member. Undefined if there is no such member. */
+export function memberBytes(bytes: Buffer, path: readonly string[]): Buffer | undefined {
   let start = skipSpace(bytes, 0, bytes.length);
   for (const name of path) {
     start = findMember(bytes, start, bytes.length, name);
     if (start === malformed) return undefined;
   }
   const end = skipValue(bytes, start, bytes.length, path.length, "trusted");
-  return end === malformed ? undefined : bytes.toString("utf8", start, end);
+  return end === malformed ? undefined : bytes.subarray(start, end);
 }

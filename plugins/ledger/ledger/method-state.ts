@@ -9,12 +9,7 @@ export interface MethodState {
   readonly method: Method;
   /** The charge for one answered call. Always the same array, to avoid allocations. */
   readonly lines: readonly Pick<ChargeLine, "method" | "costMilliCu">[];
-  readonly reports: {
-    readonly result: CallReport;
-    readonly error: CallReport;
-    readonly failed: CallReport;
-    readonly disagreement: CallReport;
-  };
+  readonly reports: Readonly<Record<"result" | "error" | "failed" | "disagreement", CallReport>>;
   readonly answers: MethodAnswers;
   /** Calls in flight that others may join, by key. */
   readonly sharedCalls: Map<string, JoinableCall>;
@@ -23,10 +18,6 @@ export interface MethodState {
   readonly fromNode: Counter;
   readonly stored: Counter;
 }
-
-const nodeError = "NODE_ERROR";
-const upstreamError = "UPSTREAM_ERROR";
-const nodesDisagree = "NODES_DISAGREE";
 
 /** The method labels of the metrics are names of the whitelist, never text from a client. */
 export function createMethodStates(
@@ -56,9 +47,9 @@ export function createMethodStates(
       lines: [{ method: name, costMilliCu: method.cuMilli }],
       reports: {
         result: { kind: "node", name, isListed: true },
-        error: { kind: "node", name, isListed: true, code: nodeError },
-        failed: { kind: "node", name, isListed: true, code: upstreamError },
-        disagreement: { kind: "node", name, isListed: true, code: nodesDisagree },
+        error: { kind: "node", name, isListed: true, code: "NODE_ERROR" },
+        failed: { kind: "node", name, isListed: true, code: "UPSTREAM_ERROR" },
+        disagreement: { kind: "node", name, isListed: true, code: "NODES_DISAGREE" },
       },
       answers: cache.answersOf(nodeName),
       sharedCalls: shared,

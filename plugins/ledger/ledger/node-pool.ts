@@ -1,14 +1,17 @@
 /**
- * The interface between the ledger and its nodes (types only). `pool/` implements `NodePool`.
+ * The calls of the ledger to its nodes, and what is known of the nodes (types only).
  *
  * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
  * text, so that a call of usual size costs one string concatenation and one write.
  */
 import type { Absence, Http1Carrier } from "sluice-gateway/internal/http";
-import type { UpstreamFailure } from "sluice-gateway/plugin";
-import type { LedgerFailure, LedgerNode } from "sluice-gateway/services";
+import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
+import type { LedgerFailure } from "sluice-gateway/services";
+import type { PoolConfig } from "./options.ts";
 
 export type NodeFailure = LedgerFailure;
+
+export type AnswerKind = "result" | "error";
 
 export interface BlockOfCall {
   /** In lower case, with 0x. Undefined if the call names a number. */
@@ -50,7 +53,7 @@ export interface NodeRequest {
    * Called with the node's `result` or `error`: `bytes[start, end)` is a whole JSON value. The bytes are borrowed: the
    * pool may overwrite them as soon as this method returns.
    */
-  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void;
+  onAnswer(kind: AnswerKind, bytes: Buffer, start: number, end: number): void;
   /** Called if no node answered. `cause`: the failure of the last node that was tried, if there was one. */
   onError(reason: NodeFailure, cause?: UpstreamFailure): void;
 }
@@ -89,58 +92,10 @@ export interface FinalizedBlock {
   readonly hash: string;
 }
 
-/** The node that supplies heads, subscriptions and follows. The pool may choose another one. */
-export interface ReferenceNode {
-  /** Undefined while the pool is choosing. */
-  readonly target: NodeTarget | undefined;
-  /**
-   * Number of the highest finalized block that clients may know, 0 if there is none. Undefined if the pool has a single
-   * node, which cannot disagree.
-   */
-  readonly floor: number | undefined;
-  /** Resolves to true as soon as there is a reference, or to false after two seconds. Never rejects. */
-  ready(): Promise<boolean>;
-  /**
-   * Called when a node has announced its finalized head, before clients are notified of it. Ignored unless the node is
-   * the reference. `node`: label. `known`: a finalized block whose hash is known: this one, or its parent.
-   */
-  announced(node: string, number: number, known?: FinalizedBlock): void;
-  /** Called when the node with this label has broken a connection or a rule. The pool then chooses another one. */
-  lose(node: string): void;
-  onChange(listener: () => void): Disposable;
-}
-
-export interface NodePool {
-  /** Sends one call. Never throws. The call ends with its answer or at the pool's time limits: see also `onCarrier`. */
-  send(request: NodeRequest): void;
-  /**
-   * Number of the highest finalized block that every usable node has. Undefined while no node is usable, because a node
-   * that is asked anyway may not have it.
-   */
-  readonly finalized: number | undefined;
-  /** Undefined before the first probe. */
-  readonly best: number | undefined;
-  /**
-   * Increases when the genesis, software version or runtime version of the nodes changes, when their genesis is first
-   * known, and when an answer of a node is proved to be wrong. Every cache is emptied then. It does not change when a node
-   * is added, removed or lags.
-   */
-  readonly epoch: number;
-  /**
-   * Increases when the chain of the nodes changes or starts again, but not with their software or runtime. 0 while the
-   * chain is not known.
-   */
-  readonly chain: number;
-  readonly ready: boolean;
-  /** Resolves when the first probe of every node has succeeded or failed. Never rejects. */
-  readonly firstProbe: Promise<void>;
-  status(): readonly NodeStatus[];
-  /**
-   * Returns the nodes for subscriptions, the best first: the usable ones, or, while none is usable, those that are
-   * tried as a last resort. `block`: nodes that have it are first.
-   */
-  targets(block?: BlockOfCall): readonly NodeTarget[];
-  readonly reference: ReferenceNode;
-  readonly nodes: readonly LedgerNode[];
-  close(): Promise<void>;
+/** Dependencies of the nodes. */
+export interface NodesDeps {
+  readonly upstream: PoolConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
 }

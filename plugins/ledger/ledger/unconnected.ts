@@ -1,12 +1,14 @@
 /** Node pools without nodes, with which `sluice check` starts the plugins that use them. */
 import type { Host } from "sluice-gateway/plugin";
 import type { Ledger, Ledgers } from "sluice-gateway/services";
-import { createDecoder } from "./decode/decoder.ts";
-import { createArchiveMethods } from "./archive/archive-methods.ts";
-import { createFollowMethods } from "./follow/follow-methods.ts";
-import { createSubmissionMethods } from "./submit/submission-methods.ts";
-import { createFeedMethods } from "./feed/subscription-methods.ts";
+import { ChainDecoder } from "./decode/decoder.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
+import {
+  createArchiveMethods,
+  createFeedMethods,
+  createFollowMethods,
+  createSubmissionMethods,
+} from "./websocket-methods.ts";
 import { createWhitelist } from "./whitelist.ts";
 
 export function unconnectedLedgers(options: Options, host: Host): Ledgers {
@@ -18,10 +20,12 @@ export function unconnectedLedgers(options: Options, host: Host): Ledgers {
     pool,
     decoder(name) {
       const ledger = pool(name);
-      return ledger && createDecoder({ ledger, compute: host.compute, clock: host.clock });
+      return ledger && new ChainDecoder({ ledger, compute: host.compute, clock: host.clock });
     },
   };
 }
+
+const failed = () => Promise.resolve({ kind: "failed" } as const);
 
 function unconnectedPool(config: PoolConfig): Ledger {
   return {
@@ -29,23 +33,10 @@ function unconnectedPool(config: PoolConfig): Ledger {
     methods: createWhitelist(config),
     internal: (name) => ({ name, params: [], cuMilli: 0 }),
     forget() {},
-    subscriptions: {
-      ...createFeedMethods(config),
-      nameOf: () => undefined,
-      open: () => Promise.resolve({ kind: "failed" }),
-    },
-    follows: {
-      methods: createFollowMethods(config),
-      open: () => Promise.resolve({ kind: "failed" }),
-    },
-    archive: {
-      ...createArchiveMethods(config.methods),
-      open: () => Promise.resolve({ kind: "failed" }),
-    },
-    submissions: {
-      ...createSubmissionMethods(config.methods),
-      submit: () => Promise.resolve({ kind: "failed" }),
-    },
+    subscriptions: { ...createFeedMethods(config), nameOf: () => undefined, open: failed },
+    follows: { methods: createFollowMethods(config), open: failed },
+    archive: { ...createArchiveMethods(config.methods), open: failed },
+    submissions: { ...createSubmissionMethods(config.methods), submit: failed },
     call: () => ({ kind: "failed", reason: "unreachable" }),
     rpc: () => ({
       costMilliCu: 0,

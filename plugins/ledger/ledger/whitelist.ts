@@ -1,8 +1,5 @@
 import type { LedgerMethod } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
-import { isArchiveSubscription } from "./archive/archive-methods.ts";
-import { isSubscription } from "./feed/subscription-methods.ts";
-import { isFollowMethod } from "./follow/follow-methods.ts";
 import {
   isFinalizedHead,
   knownMethods,
@@ -11,7 +8,7 @@ import {
   type KnownMethod,
   type Lifetime,
 } from "./methods.ts";
-import { isSubmission, submitMethod, submitMilliCu } from "./submit/submission-methods.ts";
+import { isOverWebSocket, submitMethod, submitMilliCu } from "./websocket-methods.ts";
 
 export interface Method extends LedgerMethod {
   readonly nodeName: string;
@@ -46,14 +43,7 @@ export function createWhitelist(
   const names = new Set<string>();
   for (const [name, known] of knownMethods) if (known.optional !== true) names.add(name);
   for (const [name, change] of Object.entries(config.methods)) {
-    // Subscriptions are offered over WebSocket only, and so is submitting, which also needs `write: true`.
-    const isOverWebSocket = [
-      isSubscription,
-      isFollowMethod,
-      isArchiveSubscription,
-      isSubmission,
-    ].some((isOfKind) => isOfKind(name));
-    if (change === false || isOverWebSocket) names.delete(name);
+    if (change === false || isOverWebSocket(name)) names.delete(name);
     else names.add(name);
   }
   const methodList = methodListOf(names);

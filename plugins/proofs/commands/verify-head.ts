@@ -2,10 +2,11 @@
 import { UsageError, type Command, type CommandContext } from "sluice-gateway/internal/module";
 import { printFault, readPipeline } from "sluice-gateway/internal/process";
 import { upstreamIn } from "sluice-gateway/internal/http";
+import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { FinalizedChain, type Checkpoint } from "../proofs/finalized-chain.ts";
 import { checkHeads, type NodeHead } from "../proofs/head-check.ts";
-import { nodesOf } from "../proofs/json-rpc.ts";
 import { maxAnswerBytes } from "../proofs/ledger-node.ts";
+import { NodeError, nodeRefusal, type HeadNode } from "../proofs/node.ts";
 import type { Options } from "../proofs/options.ts";
 
 export const verifyHead: Command = {
@@ -37,8 +38,7 @@ the upstreams that have a checkpoint. Exit code 0 if every head is proved or, wi
       if (urls === undefined) throw new UsageError(`unknown upstream "${name}"`);
       const checkpoint = checkpointOf(name);
       const chain = checkpoint && new FinalizedChain(checkpoint);
-      const post = (url: string, body: string) => postOnce(url, body, context.signal);
-      const heads = await checkHeads(nodesOf(urls, post), chain);
+      const heads = await checkHeads(nodesOf(urls, context.signal), chain);
       print(context, name, heads, chain);
       accepted &&= heads.every(({ state }) => state === (chain ? "proved" : "unproved"));
     }
@@ -46,9 +46,33 @@ the upstreams that have a checkpoint. Exit code 0 if every head is proved or, wi
   },
 };
 
+/** Returns the nodes in the order of their URLs. */
+function nodesOf(urls: readonly string[], signal: AbortSignal): readonly HeadNode[] {
+  return urls.map((url, index) => {
+    const { host } = new URL(url);
+    const isShared = urls.filter((other) => new URL(other).host === host).length > 1;
+    // A Substrate node serves WebSocket and HTTP at one port.
+    const address = url.replace(/^ws/, "http");
+    return {
+      name: isShared ? `${host}#${index}` : host,
+      async call(method, params) {
+        const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
+        const answer = await post(address, body, signal).catch(() => undefined);
+        if (answer === undefined) throw new NodeError("the node does not answer over HTTP");
+        const read = parseOrUndefined(answer.toString());
+        if (isObject(read) && "result" in read) return read["result"];
+        if (isObject(read) && isObject(read["error"]))
+          throw nodeRefusal(method, read["error"]["code"]);
+        throw new NodeError(`the node did not answer ${method} with JSON-RPC`);
+      },
+    };
+  });
+}
+
 const answerMs = 10_000;
 
-async function postOnce(url: string, body: string, signal: AbortSignal): Promise<Buffer> {
+/** Rejects if the node does not answer. */
+async function post(url: string, body: string, signal: AbortSignal): Promise<Buffer> {
   const response = await fetch(url, {
     method: "POST",
     headers: { "content-type": "application/json" },

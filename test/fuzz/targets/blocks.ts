@@ -5,8 +5,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { accountJson } from "../../../plugins/ledger/ledger/decode/account.ts";
-import { eventsJson } from "../../../plugins/ledger/ledger/decode/events.ts";
-import { extrinsicsJson } from "../../../plugins/ledger/ledger/decode/extrinsics.ts";
+import { eventsJson, extrinsicsJson } from "../../../plugins/ledger/ledger/decode/block-parts.ts";
 import { createRuntime, type Runtime } from "../../../plugins/ledger/ledger/decode/runtime.ts";
 import { compactResult, readCompact } from "../../../plugins/ledger/ledger/decode/scale.ts";
 import { summarise } from "../../../plugins/ledger/ledger/decode/decoder.ts";

@@ -3,7 +3,7 @@
  * the client of a large read without delaying other clients. A node that refuses a read, or that fails before its first
  * result, is replaced by another one, because only some nodes of a pool may have the block or the methods.
  */
-import type { Clock, Log } from "sluice-gateway/plugin";
+import type { Clock } from "sluice-gateway/plugin";
 import type {
   ArchiveRequest,
   ClientArchiveRead,
@@ -15,13 +15,12 @@ import { feedLimits } from "../feed/feed-connection.ts";
 import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
 import { OwnSubscription } from "../feed/own-subscription.ts";
 import { memberAt } from "../json-part.ts";
-import type { NodePool } from "../node-pool.ts";
-import type { PoolConfig } from "../options.ts";
+import type { LedgerDeps } from "../pool/pool.ts";
 import {
   createArchiveMethods,
   type ArchiveMethods,
   type KnownArchiveMethod,
-} from "./archive-methods.ts";
+} from "../websocket-methods.ts";
 
 const maxLinks = 32;
 /** Maximum number of nodes that are asked for one read. */
@@ -35,16 +34,6 @@ const maxWaiting = 16_384;
 const maxPausedMs = 20_000;
 const checkMs = 1_000;
 const invalidParamsCode = -32602;
-
-export interface ArchiveReadsDeps {
-  readonly upstream: Pick<
-    PoolConfig,
-    "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "methods"
-  >;
-  readonly pool: Pick<NodePool, "targets">;
-  readonly clock: Clock;
-  readonly log: Log;
-}
 
 interface OpenRead {
   readonly method: KnownArchiveMethod;
@@ -73,7 +62,7 @@ export class ArchiveReads implements LedgerArchive {
   readonly #reads = new Set<OpenRead>();
   readonly #check: Disposable;
 
-  constructor({ upstream, pool, clock, log }: ArchiveReadsDeps) {
+  constructor({ upstream, pool, clock, log }: LedgerDeps) {
     ({ methods: this.methods, stopping: this.stopping } = createArchiveMethods(upstream.methods));
     this.#clock = clock;
     const limits = feedLimits(upstream);

@@ -4,8 +4,7 @@
  */
 import { transferredResult } from "sluice-gateway/internal/compute";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
-import { eventsJson } from "./events.ts";
-import { extrinsicsJson } from "./extrinsics.ts";
+import { eventsJson, extrinsicsJson } from "./block-parts.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
 
 export type JobKind = "extrinsics" | "events";

@@ -188,14 +188,8 @@ function readCustom(cursor: Cursor): void {
   });
 }
 
-function hasValidTypeIds({
-  types,
-  pallets,
-  address,
-  signature,
-  call,
-  extensions,
-}: Metadata): boolean {
+function hasValidTypeIds(metadata: Metadata): boolean {
+  const { types, pallets, address, signature, call, extensions } = metadata;
   const within = (id: number | undefined): boolean => id === undefined || id < types.length;
   return (
     types.every((type) => everyTypeId(type, within)) &&

@@ -86,7 +86,7 @@ function fromBase58(text: string): Buffer | undefined {
     }
     if (carry > 0) limbs[used++] = carry;
   }
-  return fromLimbs(used, leading(text, "1"));
+  return fromLimbs(used, text.length - text.replace(/^1+/, "").length);
 }
 
 /** Returns the number in `limbs`, big-endian, after one zero byte per leading `1` of the text. */
@@ -120,12 +120,6 @@ function toBase58(bytes: Buffer): string {
   }
   const zeros = bytes.findIndex((byte) => byte !== 0);
   return "1".repeat(Math.max(zeros, 0)) + text.replace(/^1+/, "");
-}
-
-function leading(text: string, char: string): number {
-  let count = 0;
-  while (text[count] === char) count++;
-  return count;
 }
 
 /** EIP-55: a letter is upper case if the same digit of the keccak-256 of the lower-case text is 8 or more. */

@@ -20,24 +20,18 @@ export function storagePrefix(pallet: string, entry: string): Buffer {
 }
 
 export function hashKey(hasher: Hasher, key: Uint8Array): Buffer {
-  switch (hasher) {
-    case "blake2_128":
-      return Buffer.from(blake2b(key, { dkLen: 16 }));
-    case "blake2_256":
-      return Buffer.from(blake2b(key, { dkLen: 32 }));
-    case "blake2_128_concat":
-      return Buffer.concat([blake2b(key, { dkLen: 16 }), key]);
-    case "twox_128":
-      return twox(key, 2);
-    case "twox_256":
-      return twox(key, 4);
-    case "twox_64_concat":
-      return Buffer.concat([twox(key, 1), key]);
-    case "identity":
-    default:
-      return Buffer.from(key);
-  }
+  return hashers[hasher](key);
 }
+
+const hashers: Readonly<Record<Hasher, (key: Uint8Array) => Buffer>> = {
+  blake2_128: (key) => Buffer.from(blake2b(key, { dkLen: 16 })),
+  blake2_256: (key) => Buffer.from(blake2b(key, { dkLen: 32 })),
+  blake2_128_concat: (key) => Buffer.concat([blake2b(key, { dkLen: 16 }), key]),
+  twox_128: (key) => twox(key, 2),
+  twox_256: (key) => twox(key, 4),
+  twox_64_concat: (key) => Buffer.concat([twox(key, 1), key]),
+  identity: (key) => Buffer.from(key),
+};
 
 /** Concatenates `words` XXH64 hashes with the seeds 0, 1, …, each little-endian. */
 function twox(bytes: Uint8Array, words: number): Buffer {

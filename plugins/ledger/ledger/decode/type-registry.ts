@@ -8,7 +8,6 @@ export interface Field {
 
 export interface Variant {
   readonly name: string;
-  readonly index: number;
   readonly fields: readonly Field[];
 }
 
@@ -128,7 +127,7 @@ function readVariants(cursor: Cursor): (Variant | undefined)[] {
     cursor.skipTexts();
     if (variants[index] !== undefined) cursor.fail();
     while (variants.length < index) variants.push(undefined);
-    variants[index] = { name, index, fields };
+    variants[index] = { name, fields };
   }
   return variants;
 }

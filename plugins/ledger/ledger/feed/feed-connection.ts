@@ -5,10 +5,8 @@
 import type { Clock } from "sluice-gateway/plugin";
 import { memberAt } from "../json-part.ts";
 import type { PoolConfig } from "../options.ts";
-import { failures } from "../pool/failure.ts";
-import { NodeCall } from "../pool/node-call.ts";
+import { failures, NodeCall } from "../pool/node-call.ts";
 import { NodeConnection } from "../pool/node-connection.ts";
-import { EventRate } from "./event-rate.ts";
 
 /** Maximum number of notifications per second: `baseRate`, and `ratePerSubscription` for each subscription. */
 const defaultBaseRate = 100;
@@ -31,12 +29,8 @@ export interface FeedLimits {
 
 const maxMessageBytes = 16 * 1_048_576;
 
-export function feedLimits({
-  connectMs,
-  headersMs,
-  idleMs,
-  answerBytes,
-}: Pick<PoolConfig, "connectMs" | "headersMs" | "idleMs" | "answerBytes">): FeedLimits {
+export function feedLimits(upstream: PoolConfig): FeedLimits {
+  const { connectMs, headersMs, idleMs, answerBytes } = upstream;
   const messageBytes = Math.min(answerBytes, maxMessageBytes);
   return { connectMs, answerMs: headersMs + idleMs, messageBytes };
 }
@@ -44,16 +38,13 @@ export function feedLimits({
 /** The node's answer as JSON text. Undefined if the connection was lost, or the node did not answer in time. */
 export type FeedAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
 
+export type OnFeedAnswer = (answer: FeedAnswer) => void;
+
 class FeedCall extends NodeCall {
   readonly #timeout: Disposable;
-  readonly #onEnd: (answer: FeedAnswer) => void;
+  readonly #onEnd: OnFeedAnswer;
 
-  constructor(
-    method: string,
-    params: string,
-    timeout: Disposable,
-    onEnd: (answer: FeedAnswer) => void,
-  ) {
+  constructor(method: string, params: string, timeout: Disposable, onEnd: OnFeedAnswer) {
     super({ method, params, retry: false, cheap: false });
     this.#timeout = timeout;
     this.#onEnd = onEnd;
@@ -81,7 +72,8 @@ export class FeedConnection {
   /** The receivers of notifications, by the node's id of the subscription as JSON text. */
   readonly #receivers = new Map<string, (result: string) => void>();
   #isClosed = false;
-  #isOverLimit = false;
+  /** True if the connection was lost because of a message above `messageBytes`. */
+  isOverLimit = false;
   readonly #rate: EventRate;
 
   /** `onLost`: called at most once, and not after `close`. */
@@ -102,15 +94,10 @@ export class FeedConnection {
       onOpen: () => this.#resolveOpened(true),
       onOther: (bytes) => this.#notification(bytes),
       onLost: (kind, code) => {
-        this.#isOverLimit = code === tooLargeCode;
-        this.#lose(this.#isOverLimit ? "message too large" : (code ?? kind));
+        this.isOverLimit = code === tooLargeCode;
+        this.#lose(this.isOverLimit ? "message too large" : (code ?? kind));
       },
     });
-  }
-
-  /** True if the connection was lost because of a message above `messageBytes`. */
-  get isOverLimit(): boolean {
-    return this.#isOverLimit;
   }
 
   get subscriptions(): number {
@@ -165,11 +152,15 @@ export class FeedConnection {
   }
 
   close(): void {
-    this.#end();
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#receivers.clear();
+    this.#resolveOpened(false);
+    void this.#connection.close(failures.closing);
   }
 
   /** `onAnswer` is called before any later message of the node is read. */
-  send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void {
+  send(method: string, params: string, onAnswer: OnFeedAnswer): void {
     const { isOpen, calls } = this.#connection;
     if (!isOpen || calls.size >= maxRequests) return onAnswer(undefined);
     const timeout = this.#clock.after(this.#limits.answerMs, () => this.#lose("answer timeout"));
@@ -189,15 +180,27 @@ export class FeedConnection {
   /** Closes the connection because of a fault of its node. */
   #lose(reason: string): void {
     if (this.#isClosed) return;
-    this.#end();
+    this.close();
     this.#onLost(reason);
   }
+}
 
-  #end(): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    this.#receivers.clear();
-    this.#resolveOpened(false);
-    void this.#connection.close(failures.closing);
+export class EventRate {
+  readonly #clock: Clock;
+  #since = 0;
+  #count = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Counts a message. Returns true if there are more than `max` of them in this second. */
+  isAbove(max: number): boolean {
+    const now = this.#clock.monotonic();
+    if (now - this.#since >= 1000) {
+      this.#since = now;
+      this.#count = 0;
+    }
+    return ++this.#count > max;
   }
 }

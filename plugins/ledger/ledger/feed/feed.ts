@@ -3,17 +3,19 @@
  * share. If another node becomes the reference, the subscriptions move to it. Storage subscriptions have their own
  * connections: see storage-subscriptions.ts.
  */
-import type { Clock, Log, Metrics, Counter, Gauge } from "sluice-gateway/plugin";
+import type { Clock, Metrics } from "sluice-gateway/plugin";
 import type {
   LedgerSubscriptions,
   OpenedSubscription,
   SubscriptionOpener,
 } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
-import type { NodeHead, NodePool } from "../node-pool.ts";
-import type { PoolConfig } from "../options.ts";
+import type { NodeHead } from "../node-pool.ts";
+import type { LedgerDeps } from "../pool/pool.ts";
 import { maxWaitMs } from "../height-waits.ts";
+import { upstreamMetrics } from "../ledger-metrics.ts";
 import { blockNumber } from "../pool/probe.ts";
+import type { FeedMethod, FeedMethods } from "../websocket-methods.ts";
 import {
   feedLimits,
   type FeedAnswer,
@@ -22,7 +24,6 @@ import {
 } from "./feed-connection.ts";
 import { SharedConnection } from "./shared-connection.ts";
 import { keysOf, StorageSubscriptions } from "./storage-subscriptions.ts";
-import type { FeedMethod, FeedMethods } from "./subscription-methods.ts";
 import { Topic, type TopicOwner } from "./topic.ts";
 
 /** A subscription without clients is kept for this time, because a client often subscribes again. */
@@ -33,16 +34,8 @@ const invalidParams =
   '{"code":-32602,"message":"Invalid params: expected 1 to 1024 storage keys in hexadecimal"}';
 const unknownOpener: SubscriptionOpener = { key: "", workspace: "" };
 
-export interface FeedDeps {
-  readonly upstream: Pick<
-    PoolConfig,
-    "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes"
-  >;
+interface FeedDeps extends LedgerDeps {
   readonly methods: FeedMethods;
-  readonly pool: Pick<NodePool, "targets" | "best" | "chain" | "reference">;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly metrics: Metrics;
 }
 
 export class Feed implements LedgerSubscriptions, TopicOwner {
@@ -50,7 +43,7 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   readonly unsubscribing: FeedMethods["unsubscribing"];
   readonly #deps: FeedDeps;
   readonly #limits: FeedLimits;
-  readonly #metrics: FeedMetrics;
+  readonly #metrics: ReturnType<typeof feedMetrics>;
   readonly #topics = new Map<FeedMethod, Topic>();
   /** The first answer of a node to each topic, for the clients that wait for it. */
   readonly #opening = new Map<
@@ -273,27 +266,16 @@ export class Feed implements LedgerSubscriptions, TopicOwner {
   }
 }
 
-interface FeedMetrics {
-  readonly subscriptions: Gauge;
-  readonly moves: Counter;
-}
-
-function feedMetrics(upstream: string, metrics: Metrics): FeedMetrics {
-  const labels = { upstream };
+function feedMetrics(upstream: string, metrics: Metrics) {
+  const { gauge, counter } = upstreamMetrics(upstream, metrics);
   return {
-    subscriptions: metrics
-      .gauge(
-        "sluice_ledger_node_subscriptions",
-        "Subscriptions at the node, which clients share.",
-        ["upstream"],
-      )
-      .with(labels),
-    moves: metrics
-      .counter(
-        "sluice_ledger_subscription_moves_total",
-        "Moves of all subscriptions to another node, or to the same node on a new connection.",
-        ["upstream"],
-      )
-      .with(labels),
+    subscriptions: gauge(
+      "sluice_ledger_node_subscriptions",
+      "Subscriptions at the node, which clients share.",
+    ),
+    moves: counter(
+      "sluice_ledger_subscription_moves_total",
+      "Moves of all subscriptions to another node, or to the same node on a new connection.",
+    ),
   };
 }

@@ -20,10 +20,6 @@ interface Head {
   readonly parentHash: string;
   /** Equal for equal blocks. The notification has no hash of the block, which depends on the chain's hasher. */
   readonly identity: string;
-}
-
-interface ReadHead {
-  readonly head: Head;
   readonly text: string;
 }
 
@@ -69,15 +65,15 @@ export class HeadState implements NotificationState {
     const isFirst = this.#ofNode === undefined;
     this.#ofNode = Math.max(this.#ofNode ?? head.number, head.number);
     if (this.#sent.has(head.identity)) return [];
-    if (this.#highest < 0) return this.#send([{ head, text: result }]);
+    if (this.#highest < 0) return this.#send([head]);
     const mustIncrease = this.#kind === "finalized" || (this.#kind === "new" && this.#hasMoved);
     if (mustIncrease && head.number <= this.#highest) return [];
-    if (!this.#hasMoved) return this.#send([{ head, text: result }]);
+    if (!this.#hasMoved) return this.#send([head]);
     // One node can lie about its head, so a second node must confirm it.
     if (head.number - this.#highest - 1 > maxGap)
       return isFirst && this.#gaps++ > 0 ? "gap" : "invalid";
     const missed = await this.#missedBefore(head, source);
-    return missed === undefined ? "invalid" : this.#send([...missed, { head, text: result }]);
+    return missed === undefined ? "invalid" : this.#send([...missed, head]);
   }
 
   /** Returns true for every head before the first probe, when nothing is known about the chain. */
@@ -86,13 +82,13 @@ export class HeadState implements NotificationState {
     return number <= best + (isNext ? maxAheadInSequence : maxAhead);
   }
 
-  #send(heads: readonly ReadHead[]): Accepted {
+  #send(heads: readonly Head[]): Accepted {
     this.#hasMoved = false;
     this.#gaps = 0;
-    if (this.#first < 0) this.#first = heads[0]?.head.number ?? -1;
-    for (const { head, text } of heads) {
-      this.#sent.add(head.identity);
-      this.#highest = Math.max(this.#highest, head.number);
+    if (this.#first < 0) this.#first = heads[0]?.number ?? -1;
+    for (const { identity, number, text } of heads) {
+      this.#sent.add(identity);
+      this.#highest = Math.max(this.#highest, number);
       this.current = text;
     }
     for (const oldest of this.#sent) {
@@ -106,17 +102,17 @@ export class HeadState implements NotificationState {
    * Returns the ancestors of a head that clients have missed, oldest first. Undefined if the node does not have them. For
    * `all`, these are the ancestors down to a block that was sent, because the node may be on a fork.
    */
-  async #missedBefore(head: Head, source: HeaderSource): Promise<readonly ReadHead[] | undefined> {
+  async #missedBefore(head: Head, source: HeaderSource): Promise<readonly Head[] | undefined> {
     const lowest =
       this.#kind === "all" ? Math.max(this.#first, head.number - maxGap) : this.#highest + 1;
-    const missed: ReadHead[] = [];
+    const missed: Head[] = [];
     let child = head;
     while (child.number > lowest) {
       const text = await source.header(child.parentHash);
       const parent = text === undefined ? undefined : readHead(text);
-      if (text === undefined || parent?.number !== child.number - 1) return undefined;
+      if (parent?.number !== child.number - 1) return undefined;
       if (this.#sent.has(parent.identity)) break;
-      missed.unshift({ head: parent, text });
+      missed.unshift(parent);
       child = parent;
     }
     return missed;
@@ -136,5 +132,5 @@ function readHead(text: string): Head | undefined {
   const value = Number(number);
   if (!Number.isSafeInteger(value)) return undefined;
   const identity = createHash("sha256").update(all.join().toLowerCase()).digest("base64");
-  return { number: value, parentHash: String(parentHash), identity };
+  return { number: value, parentHash: String(parentHash), identity, text };
 }

@@ -4,14 +4,17 @@
  * interrupt those.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import type { BlockOfCall, NodePool, NodeTarget } from "../node-pool.ts";
+import type { BlockOfCall, NodeTarget } from "../node-pool.ts";
+import type { Pool } from "../pool/pool.ts";
 import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
 
 /** A connection without subscriptions is kept for this time. */
 const unusedMs = 5_000;
+/** A node that was lost is not used for this time if there is another one. */
+const avoidMs = 10_000;
 
 export interface NodeLinksDeps {
-  readonly pool: Pick<NodePool, "targets">;
+  readonly pool: Pick<Pool, "targets">;
   readonly clock: Clock;
   readonly log: Log;
   readonly limits: FeedLimits;
@@ -43,23 +46,22 @@ interface WantedNode {
 
 export class NodeLinks {
   readonly #deps: NodeLinksDeps;
-  readonly #nodes: TargetChoice;
+  readonly #avoidUntil = new Map<string, number>();
   readonly #links = new Set<NodeLink>();
   #isClosed = false;
 
   constructor(deps: NodeLinksDeps) {
     this.#deps = deps;
-    this.#nodes = new TargetChoice(deps.pool, deps.clock);
   }
 
   get nodes(): number {
-    return this.#nodes.count;
+    return this.#deps.pool.targets().length;
   }
 
   /** Reserves a place on a connection to a usable node. Undefined if there is no node. */
   take({ block, except, group }: WantedNode = {}): NodeLink | "full" | undefined {
     if (this.#isClosed) return undefined;
-    const target = this.#nodes.choose(block, except);
+    const target = this.#choose(block, except);
     if (target === undefined) return undefined;
     const orOther = block === undefined && except === undefined;
     const link = this.#openTo(target, orOther, group) ?? this.#connect(target, group);
@@ -95,11 +97,27 @@ export class NodeLinks {
     for (const link of this.#links) this.disconnect(link);
   }
 
+  /**
+   * Returns the best node that was not lost recently, or the one whose loss was the longest time ago. Nodes that have
+   * the `block` are better. Undefined if all nodes are in `except`, which contains labels.
+   */
+  #choose(block?: BlockOfCall, except: ReadonlySet<string> = new Set()): NodeTarget | undefined {
+    const now = this.#deps.clock.monotonic();
+    const avoided = ({ label }: NodeTarget): number =>
+      Math.max(0, (this.#avoidUntil.get(label) ?? 0) - now);
+    const targets = this.#deps.pool.targets(block);
+    const left = targets.filter(({ label }) => !except.has(label));
+    return left.toSorted((a, b) => avoided(a) - avoided(b))[0];
+  }
+
   /** `orOther`: any usable node will do. */
   #openTo({ label }: NodeTarget, orOther: boolean, group?: string): NodeLink | undefined {
+    const { pool, maxPerLink } = this.#deps;
+    const targets = pool.targets();
     for (const link of this.#links) {
-      if (link.group !== group) continue;
-      if (link.size >= this.#deps.maxPerLink || this.#nodes.isUnusable(link.target)) continue;
+      if (link.group !== group || link.size >= maxPerLink) continue;
+      // The pool no longer uses this node, but another one.
+      if (targets.length > 0 && !targets.some((each) => each.label === link.target.label)) continue;
       if (orOther || link.target.label === label) return link;
     }
     return undefined;
@@ -125,48 +143,7 @@ export class NodeLinks {
     const { target, open } = link;
     const fields = { node: target.label, reason, subscriptions: open.size };
     this.#deps.log.warn(fields, this.#deps.lostMessage);
-    this.#nodes.avoid(target);
+    this.#avoidUntil.set(target.label, this.#deps.clock.monotonic() + avoidMs);
     this.disconnect(link);
-  }
-}
-
-/** A node that was lost is not used for this time if there is another one. */
-const avoidMs = 10_000;
-
-class TargetChoice {
-  readonly #pool: Pick<NodePool, "targets">;
-  readonly #clock: Clock;
-  readonly #avoidUntil = new Map<string, number>();
-
-  constructor(pool: Pick<NodePool, "targets">, clock: Clock) {
-    this.#pool = pool;
-    this.#clock = clock;
-  }
-
-  get count(): number {
-    return this.#pool.targets().length;
-  }
-
-  /**
-   * Returns the best node that was not lost recently, or the one whose loss was the longest time ago. Nodes that have
-   * the `block` are better. Undefined if all nodes are in `except`, which contains labels.
-   */
-  choose(block?: BlockOfCall, except: ReadonlySet<string> = new Set()): NodeTarget | undefined {
-    const now = this.#clock.monotonic();
-    const avoided = ({ label }: NodeTarget): number =>
-      Math.max(0, (this.#avoidUntil.get(label) ?? 0) - now);
-    const targets = this.#pool.targets(block);
-    const left = targets.filter(({ label }) => !except.has(label));
-    return left.toSorted((a, b) => avoided(a) - avoided(b))[0];
-  }
-
-  avoid({ label }: NodeTarget): void {
-    this.#avoidUntil.set(label, this.#clock.monotonic() + avoidMs);
-  }
-
-  /** Returns true if the pool no longer uses this node, but another one. */
-  isUnusable({ label }: NodeTarget): boolean {
-    const targets = this.#pool.targets();
-    return targets.length > 0 && !targets.some((target) => target.label === label);
   }
 }

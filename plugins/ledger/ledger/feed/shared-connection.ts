@@ -3,8 +3,8 @@
  * the protocol, if it does not send the blocks that it has reported to the probes of the pool, or if another node becomes
  * the reference.
  */
-import type { Clock, Log } from "sluice-gateway/plugin";
-import type { NodeHead, NodePool, NodeTarget } from "../node-pool.ts";
+import type { NodeHead, NodeTarget } from "../node-pool.ts";
+import type { LedgerDeps } from "../pool/pool.ts";
 import { FeedConnection, type FeedLimits } from "./feed-connection.ts";
 
 const checkMs = 1_000;
@@ -15,10 +15,7 @@ const stableMs = 10_000;
 const retryMs = 200;
 const maxRetryMs = 5_000;
 
-export interface SharedConnectionDeps {
-  readonly pool: Pick<NodePool, "reference">;
-  readonly clock: Clock;
-  readonly log: Log;
+interface SharedConnectionDeps extends LedgerDeps {
   readonly limits: FeedLimits;
   readonly lostMessage: string;
   readonly onLost: () => void;
@@ -69,7 +66,7 @@ export class SharedConnection {
 
   open(): FeedConnection | undefined {
     if (this.#isClosed || this.#current !== undefined) return this.#current;
-    const target = this.#deps.pool.reference.target;
+    const target = this.#deps.pool.reference.node;
     if (target === undefined) return undefined;
     const { clock, limits } = this.#deps;
     const connection = new FeedConnection(target.url, clock, limits, (reason) => {
@@ -114,7 +111,7 @@ export class SharedConnection {
     if (target === undefined) return;
     const { clock, isMissing, pool } = this.#deps;
     const now = clock.monotonic();
-    const head = pool.reference.target?.head;
+    const head = pool.reference.node?.head;
     if (head === undefined || !isMissing(head)) this.#missingSince = undefined;
     else this.#missingSince ??= now;
     if (now - (this.#missingSince ?? now) >= lateMs) this.lose("the node sends no heads");
@@ -122,7 +119,7 @@ export class SharedConnection {
 
   #onReference(): void {
     const { pool, onReference } = this.#deps;
-    const label = pool.reference.target?.label;
+    const label = pool.reference.node?.label;
     if (this.#target !== undefined && this.#target.label !== label)
       this.lose("the node is not the reference any more");
     else if (this.#target === undefined && label !== undefined) onReference?.();

@@ -4,7 +4,6 @@
  * subscriptions: a connection has the storage subscriptions of one workspace, as long as there are enough connections. If it is
  * lost, its subscriptions continue on another one with the values of all their keys.
  */
-import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   ClientSubscription,
   NotificationListener,
@@ -14,11 +13,12 @@ import type {
 } from "sluice-gateway/services";
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { elementOf } from "../json-part.ts";
-import type { NodePool, ReferenceNode } from "../node-pool.ts";
+import type { LedgerDeps } from "../pool/pool.ts";
+import type { Reference } from "../pool/reference.ts";
 import { maxWaitMs } from "../height-waits.ts";
 import type { FeedLimits } from "./feed-connection.ts";
 import { NodeLinks, type NodeLink } from "./node-links.ts";
-import type { FeedMethod } from "./subscription-methods.ts";
+import type { FeedMethod } from "../websocket-methods.ts";
 
 /** Maximum number of storage subscriptions of a pool. A node accepts 1024 per connection by default. */
 const maxSubscriptions = 512;
@@ -49,10 +49,7 @@ export function keysOf(params: string): readonly string[] | undefined {
   return [...new Set(keys.map((key) => key.toLowerCase()))].toSorted();
 }
 
-export interface StorageSubscriptionsDeps {
-  readonly pool: Pick<NodePool, "targets" | "chain" | "reference">;
-  readonly clock: Clock;
-  readonly log: Log;
+interface StorageSubscriptionsDeps extends LedgerDeps {
   readonly limits: FeedLimits;
 }
 
@@ -60,7 +57,7 @@ export class StorageSubscriptions {
   readonly #deps: StorageSubscriptionsDeps;
   readonly #links: NodeLinks;
   readonly #open = new Set<StorageSubscription>();
-  readonly #listener: Disposable | undefined;
+  readonly #listener: Disposable;
 
   constructor(deps: StorageSubscriptionsDeps) {
     const { pool, clock, log, limits } = deps;
@@ -70,7 +67,7 @@ export class StorageSubscriptions {
       // The reference first. Another node is used if the reference has broken a connection.
       pool: {
         targets: () => {
-          const label = reference?.target?.label;
+          const label = reference.node?.label;
           const targets = pool.targets();
           return targets.toSorted((a, b) => Number(b.label === label) - Number(a.label === label));
         },
@@ -82,7 +79,7 @@ export class StorageSubscriptions {
       maxLinks,
       lostMessage: "storage subscriptions move, because their connection is lost",
     });
-    this.#listener = reference?.onChange(() => this.#onReference(reference));
+    this.#listener = reference.onChange(() => this.#onReference(reference));
   }
 
   async open(
@@ -93,11 +90,10 @@ export class StorageSubscriptions {
     if (!this.#hasRoomFor(opener)) return { kind: "error", error: tooMany };
     const { clock, limits } = this.#deps;
     const subscription: StorageSubscription = new StorageSubscription(opener, {
+      ...this.#deps,
       method,
       params: JSON.stringify([keys]),
       links: this.#links,
-      clock,
-      chain: () => this.#deps.pool.chain,
       onClose: () => this.#open.delete(subscription),
     });
     this.#open.add(subscription);
@@ -106,7 +102,7 @@ export class StorageSubscriptions {
   }
 
   close(): void {
-    this.#listener?.[Symbol.dispose]();
+    this.#listener[Symbol.dispose]();
     for (const subscription of this.#open) subscription.end();
     this.#links.close();
   }
@@ -118,18 +114,16 @@ export class StorageSubscriptions {
     return own < (maxSubscriptions - (all.length - own)) / 2;
   }
 
-  #onReference({ target }: ReferenceNode): void {
-    if (target !== undefined) this.#links.keepOnly(target.label);
+  #onReference({ node }: Reference): void {
+    if (node !== undefined) this.#links.keepOnly(node.label);
   }
 }
 
-interface StorageSubscriptionDeps {
+interface StorageSubscriptionDeps extends StorageSubscriptionsDeps {
   readonly method: FeedMethod;
   /** JSON text of an array with a list of keys. */
   readonly params: string;
   readonly links: NodeLinks;
-  readonly clock: Clock;
-  readonly chain: () => number;
   readonly onClose: () => void;
 }
 
@@ -224,9 +218,9 @@ class StorageSubscription implements ClientSubscription {
   }
 
   #receive(result: string): void {
-    const { chain } = this.#deps;
-    this.#chain ||= chain();
-    if (this.#chain !== chain()) return this.end();
+    const { chain } = this.#deps.pool;
+    this.#chain ||= chain;
+    if (this.#chain !== chain) return this.end();
     this.#hasBegun = true;
     this.#failures = 0;
     if (this.#state === "opening") {

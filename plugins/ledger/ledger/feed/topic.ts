@@ -12,27 +12,19 @@ import {
   type HeaderSource,
   type NotificationState,
 } from "./notification-state.ts";
-import type { FeedMethod } from "./subscription-methods.ts";
+import type { FeedMethod, SubscriptionKind } from "../websocket-methods.ts";
 
 /** Maximum number of notifications that wait while missed headers are fetched. */
 const maxWaiting = 1024;
 
-function createState({ kind }: FeedMethod): NotificationState {
-  switch (kind) {
-    case "heads":
-      return new HeadState("new");
-    case "allHeads":
-      return new HeadState("all");
-    case "finalized":
-      return new HeadState("finalized");
-    case "value":
-      return new ValueState();
-    case "events":
-    case "storage":
-    default:
-      return new EventState();
-  }
-}
+const createState: Readonly<Record<SubscriptionKind, () => NotificationState>> = {
+  heads: () => new HeadState("new"),
+  allHeads: () => new HeadState("all"),
+  finalized: () => new HeadState("finalized"),
+  value: () => new ValueState(),
+  events: () => new EventState(),
+  storage: () => new EventState(),
+};
 
 export interface TopicOwner extends HeaderSource {
   readonly clock: Clock;
@@ -57,7 +49,7 @@ export class Topic {
   #starting: (() => void)[] = [];
   /** Increases with every move. Notifications of a node before the last move are discarded. */
   #era = 0;
-  /** `NodePool.chain` at the first notification for which it was known. */
+  /** `Pool.chain` at the first notification for which it was known. */
   #chain: number | undefined;
   /** Number of the node's own head when it was first compared. */
   #firstHeight: number | undefined;
@@ -66,14 +58,9 @@ export class Topic {
 
   constructor(method: FeedMethod, owner: TopicOwner) {
     this.method = method;
-    this.#state = createState(method);
+    this.#state = createState[method.kind]();
     this.#owner = owner;
     this.heights = new HeightWaits(owner.clock);
-  }
-
-  get isHead(): boolean {
-    const { kind } = this.method;
-    return kind === "heads" || kind === "allHeads" || kind === "finalized";
   }
 
   get isUnused(): boolean {
@@ -85,7 +72,7 @@ export class Topic {
    * nor any new head since the last check.
    */
   checkHead({ best, finalized = -1 }: NodeHead): boolean {
-    if (this.id === undefined || !this.isHead) return false;
+    if (this.id === undefined || !(this.#state instanceof HeadState)) return false;
     const height = this.method.kind === "finalized" ? finalized : best;
     // Not every node starts with its current head.
     this.#firstHeight ??= height;
@@ -95,7 +82,7 @@ export class Topic {
     return !isNew && last < height;
   }
 
-  /** Returns true if earlier notifications were of another chain. `chain`: see `NodePool.chain`. */
+  /** Returns true if earlier notifications were of another chain. `chain`: see `Pool.chain`. */
   isOfOtherChain(chain: number): boolean {
     if (chain === 0) return false;
     this.#chain ??= chain;

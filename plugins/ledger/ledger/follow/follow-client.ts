@@ -5,20 +5,15 @@ import type {
   NotificationListener,
   OperationListener,
 } from "sluice-gateway/services";
+import type { FeedAnswer } from "../feed/feed-connection.ts";
 import type { Block, BlockTree, TreeChange } from "./block-tree.ts";
+import type { Operations } from "./operations.ts";
 
 export interface FollowOwner {
-  header(block: Block): Promise<HeaderAnswer>;
-  /** Undefined if too many operations are waiting. */
-  operate(
-    block: Block,
-    operation: FollowOperation,
-    listener: OperationListener,
-  ): ClientOperation | undefined;
+  header(block: Block): Promise<FeedAnswer>;
+  readonly operations: Operations;
   leave(client: FollowClient): void;
 }
-
-export type HeaderAnswer = { readonly kind: "result" | "error"; readonly text: string } | undefined;
 
 export class FollowClient implements ClientFollow {
   readonly #follow: FollowOwner;
@@ -106,14 +101,14 @@ export class FollowClient implements ClientFollow {
     for (const block of pinned) this.#tree.release(block);
   }
 
-  header(hash: string): Promise<HeaderAnswer> {
+  header(hash: string): Promise<FeedAnswer> {
     const block = this.#tree.block(hash);
     return block === undefined ? Promise.resolve(undefined) : this.#follow.header(block);
   }
 
   operate(operation: FollowOperation, listener: OperationListener): ClientOperation | undefined {
     const block = this.#tree.block(operation.hash);
-    return block && this.#follow.operate(block, operation, listener);
+    return block && this.#follow.operations.start(block, operation, listener);
   }
 
   /** Returns an event without the blocks that were never reported to this client. */

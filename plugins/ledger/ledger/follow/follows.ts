@@ -2,32 +2,24 @@
  * The follows of a pool: at most one per value of `withRuntime`, on one WebSocket to one node. If the node is lost, all
  * clients are stopped, and the next follow uses another node.
  */
-import type { Clock, Log, Metrics, Counter, Gauge } from "sluice-gateway/plugin";
+import type { Metrics } from "sluice-gateway/plugin";
 import type { FollowMethods, LedgerFollows, OpenedFollow } from "sluice-gateway/services";
 import { parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { AnswerCache } from "../cache.ts";
-import { feedLimits, type FeedAnswer, type FeedConnection } from "../feed/feed-connection.ts";
+import { feedLimits, type FeedConnection } from "../feed/feed-connection.ts";
 import { SharedConnection } from "../feed/shared-connection.ts";
 import { maxWaitMs } from "../height-waits.ts";
-import type { NodePool } from "../node-pool.ts";
-import type { PoolConfig } from "../options.ts";
+import { upstreamMetrics } from "../ledger-metrics.ts";
+import type { LedgerDeps } from "../pool/pool.ts";
 import { blockNumber } from "../pool/probe.ts";
 import { SharedFollow, type FollowLink } from "./shared-follow.ts";
 
 /** A follow without clients is kept for this time, because a client often follows again. */
 const unusedMs = 5_000;
 
-export interface FollowsDeps {
-  readonly upstream: Pick<
-    PoolConfig,
-    "name" | "connectMs" | "headersMs" | "idleMs" | "answerBytes" | "singleFlight"
-  >;
+interface FollowsDeps extends LedgerDeps {
   readonly methods: FollowMethods | undefined;
-  readonly pool: Pick<NodePool, "reference">;
   readonly cache: AnswerCache;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly metrics: Metrics;
 }
 
 type Opened =
@@ -42,7 +34,7 @@ const failed: OpenedFollow & Opened = { kind: "failed" };
 export class Follows implements LedgerFollows {
   readonly methods: FollowMethods | undefined;
   readonly #deps: FollowsDeps;
-  readonly #metrics: FollowMetrics;
+  readonly #metrics: ReturnType<typeof followMetrics>;
   readonly #connection: SharedConnection;
   readonly #answerMs: number;
   /** Follows that are open or being opened, by `withRuntime`. */
@@ -109,8 +101,11 @@ export class Follows implements LedgerFollows {
 
   /** Never rejects. */
   async #follow(withRuntime: boolean): Promise<Opened> {
-    await this.#delay();
-    await this.#deps.pool.reference.ready();
+    const { clock, pool } = this.#deps;
+    const ms = this.#connection.waitMs;
+    // Clients that follow again must not cause a loop if nodes are lost repeatedly.
+    if (ms > 0) await new Promise<void>((resolve) => clock.after(ms, resolve));
+    await pool.reference.ready();
     const connection = this.#connection.open();
     if (connection === undefined || !(await connection.opened)) return failed;
     let follow: SharedFollow | undefined;
@@ -137,8 +132,7 @@ export class Follows implements LedgerFollows {
       cache,
       answerMs: this.#answerMs,
       sharing: upstream.singleFlight,
-      send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) =>
-        connection.send(method, params, onAnswer),
+      send: (...call) => connection.send(...call),
       onBroken: (reason) => {
         if (this.#connection.current === connection) this.#connection.lose(reason);
       },
@@ -167,13 +161,6 @@ export class Follows implements LedgerFollows {
       if (this.#shared.size === 0 && this.#open.size === 0) this.#disconnect();
       this.#report();
     });
-  }
-
-  /** Delays the next connection if nodes are lost repeatedly, so that clients that follow again do not cause a loop. */
-  #delay(): Promise<void> {
-    const ms = this.#connection.waitMs;
-    if (ms <= 0) return Promise.resolve();
-    return new Promise((resolve) => this.#deps.clock.after(ms, resolve));
   }
 
   #onLost(): void {
@@ -207,32 +194,15 @@ export class Follows implements LedgerFollows {
   }
 }
 
-interface FollowMetrics {
-  readonly follows: Gauge;
-  readonly clients: Gauge;
-  readonly pinnedBlocks: Gauge;
-  readonly stops: Counter;
-}
-
-function followMetrics(upstream: string, metrics: Metrics): FollowMetrics {
-  const labels = { upstream };
-  const names = ["upstream"] as const;
+function followMetrics(upstream: string, metrics: Metrics) {
+  const { gauge, counter } = upstreamMetrics(upstream, metrics);
   return {
-    follows: metrics
-      .gauge("sluice_ledger_node_follows", "Follows at the node, which clients share.", names)
-      .with(labels),
-    clients: metrics
-      .gauge("sluice_ledger_follow_clients", "Open follows of clients.", names)
-      .with(labels),
-    pinnedBlocks: metrics
-      .gauge("sluice_ledger_pinned_blocks", "Blocks that are pinned at the node.", names)
-      .with(labels),
-    stops: metrics
-      .counter(
-        "sluice_ledger_follow_stops_total",
-        "Follows at the node that ended for all their clients.",
-        names,
-      )
-      .with(labels),
+    follows: gauge("sluice_ledger_node_follows", "Follows at the node, which clients share."),
+    clients: gauge("sluice_ledger_follow_clients", "Open follows of clients."),
+    pinnedBlocks: gauge("sluice_ledger_pinned_blocks", "Blocks that are pinned at the node."),
+    stops: counter(
+      "sluice_ledger_follow_stops_total",
+      "Follows at the node that ended for all their clients.",
+    ),
   };
 }

@@ -12,7 +12,7 @@ import type {
 import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { AnswerCache } from "../cache.ts";
 import { memberAt } from "../json-part.ts";
-import type { FeedAnswer } from "../feed/feed-connection.ts";
+import type { FeedAnswer, OnFeedAnswer } from "../feed/feed-connection.ts";
 import type { Block } from "./block-tree.ts";
 import { SharedOperation, type OperationOwner, type OperationRequest } from "./shared-operation.ts";
 
@@ -35,7 +35,7 @@ export interface OperationsDeps {
   readonly cache: AnswerCache | undefined;
   readonly sharing: boolean;
   /** Sends a call with the node's subscription as first parameter. `params`: JSON text without brackets. */
-  readonly send: (method: string, params: string, onAnswer: (answer: FeedAnswer) => void) => void;
+  readonly send: (method: string, params: string, onAnswer: OnFeedAnswer) => void;
   readonly release: (block: Block) => void;
 }
 
@@ -212,7 +212,7 @@ export class Operations implements OperationOwner {
   #cached({ method, key }: OperationRequest): string | undefined {
     const { cache } = this.#deps;
     const body = cache?.get(cache.answersOf(method), key);
-    return body === undefined ? undefined : body.toString();
+    return body?.toString();
   }
 
   #store({ request: { method, key }, kept }: SharedOperation): void {

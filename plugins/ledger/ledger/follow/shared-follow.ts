@@ -1,17 +1,11 @@
 /** One `chainHead_v1_follow` at the node, and the clients that share it. */
-import type {
-  ClientFollow,
-  ClientOperation,
-  FollowOperation,
-  OperationListener,
-} from "sluice-gateway/services";
-import { EventRate } from "../feed/event-rate.ts";
-import type { FeedAnswer } from "../feed/feed-connection.ts";
+import type { ClientFollow } from "sluice-gateway/services";
+import { EventRate, type FeedAnswer, type OnFeedAnswer } from "../feed/feed-connection.ts";
 import { HeightWaits } from "../height-waits.ts";
 import { memberAt } from "../json-part.ts";
 import type { FinalizedBlock, NodeHead } from "../node-pool.ts";
 import { BlockTree, type Block } from "./block-tree.ts";
-import { FollowClient, type FollowOwner, type HeaderAnswer } from "./follow-client.ts";
+import { FollowClient, type FollowOwner } from "./follow-client.ts";
 import { Operations, type OperationsDeps } from "./operations.ts";
 
 /**
@@ -32,7 +26,7 @@ export interface FollowLink extends Pick<
   numberOf(hash: string): Promise<number | undefined>;
   /** Called when the node has finalized a block, before the clients are notified. */
   onFinalized(block: FinalizedBlock): void;
-  send(method: string, params: string, onAnswer: (answer: FeedAnswer) => void): void;
+  send(method: string, params: string, onAnswer: OnFeedAnswer): void;
   /** The node has stopped the follow or broken the protocol. */
   onBroken(reason: string): void;
   onUnused(): void;
@@ -43,7 +37,7 @@ export class SharedFollow implements FollowOwner {
   readonly #id: string;
   readonly #link: FollowLink;
   readonly #tree: BlockTree;
-  readonly #operations: Operations;
+  readonly operations: Operations;
   readonly #heights: HeightWaits;
   /** Hash of the finalized block. Empty before the first event. */
   #finalized = "";
@@ -54,7 +48,7 @@ export class SharedFollow implements FollowOwner {
   readonly #clients = new Set<FollowClient>();
   /** Blocks without holders, until they are unpinned at the node together. */
   #unpinning: string[] = [];
-  readonly #headers = new Map<string, Promise<HeaderAnswer>>();
+  readonly #headers = new Map<string, Promise<FeedAnswer>>();
   #hasEnded = false;
   readonly #rate: EventRate;
   /** Time of the monotonic clock when the node last sent an event, other than those of operations. */
@@ -67,7 +61,7 @@ export class SharedFollow implements FollowOwner {
     this.#rate = new EventRate(link.clock);
     this.#eventAt = link.clock.monotonic();
     this.#tree = new BlockTree(withRuntime, (block) => this.#unpin(block));
-    this.#operations = new Operations({
+    this.operations = new Operations({
       ...link,
       send: (method, params, onAnswer) => link.send(method, `[${id},${params}]`, onAnswer),
       release: (block) => this.#tree.release(block),
@@ -109,7 +103,7 @@ export class SharedFollow implements FollowOwner {
     if (this.#hasEnded) return;
     const event = memberAt(result, ["event"])?.slice(1, -1) ?? "";
     if (event === "stop") return this.#link.onBroken("the node stopped the follow");
-    if (event.startsWith("operation") && this.#operations.receive(event, result)) return;
+    if (event.startsWith("operation") && this.operations.receive(event, result)) return;
     if (this.#rate.isAbove(maxEventRate)) return this.#link.onBroken("too many events");
     // An event of an operation that has been stopped.
     if (event.startsWith("operation")) return;
@@ -123,7 +117,7 @@ export class SharedFollow implements FollowOwner {
       case "ignored":
         return;
       case "initialized":
-        this.#begin();
+        for (const client of this.#clients) client.begin();
         return this.#link.onChange();
       case "newBlock":
       case "best":
@@ -141,7 +135,7 @@ export class SharedFollow implements FollowOwner {
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#operations.close();
+    this.operations.close();
     this.#heights.close();
     const clients = [...this.#clients];
     this.#clients.clear();
@@ -154,14 +148,14 @@ export class SharedFollow implements FollowOwner {
     if (this.#clients.size === 0) this.#link.onUnused();
   }
 
-  header(block: Block): Promise<HeaderAnswer> {
+  header(block: Block): Promise<FeedAnswer> {
     const running = this.#headers.get(block.hash);
     if (running !== undefined) return running;
     const { cache } = this.#link;
     const answers = cache?.answersOf("chainHead_v1_header");
     const cached = answers && cache?.get(answers, block.hash);
     if (cached !== undefined) return Promise.resolve({ kind: "result", text: cached.toString() });
-    const { promise, resolve } = Promise.withResolvers<HeaderAnswer>();
+    const { promise, resolve } = Promise.withResolvers<FeedAnswer>();
     this.#headers.set(block.hash, promise);
     this.#link.send("chainHead_v1_header", `[${this.#id},"${block.hash}"]`, (answer) => {
       this.#headers.delete(block.hash);
@@ -170,14 +164,6 @@ export class SharedFollow implements FollowOwner {
       resolve(answer);
     });
     return promise;
-  }
-
-  operate(
-    block: Block,
-    operation: FollowOperation,
-    listener: OperationListener,
-  ): ClientOperation | undefined {
-    return this.#operations.start(block, operation, listener);
   }
 
   #advance(blocks: readonly Block[], kind: "initialized" | "finalized"): void {
@@ -206,10 +192,6 @@ export class SharedFollow implements FollowOwner {
     // The node may have finalized more blocks in the meantime.
     this.#firstNumber = number - advanced;
     this.#announce();
-  }
-
-  #begin(): void {
-    for (const client of this.#clients) client.begin();
   }
 
   #stopHolders(): void {

@@ -4,8 +4,14 @@
  */
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { splitBatch, type SplitResponse } from "./split-response.ts";
-import { noId, type NodeCall, type NodeHttpRequest, type NodeClient } from "./node-call.ts";
-import { failures, type Failure } from "./failure.ts";
+import {
+  failures,
+  type Failure,
+  noId,
+  type NodeCall,
+  type NodeHttpRequest,
+  type NodeClient,
+} from "./node-call.ts";
 import type { HttpClient } from "./http-client.ts";
 
 /** In a larger batch, the first call would wait too long for the last one. */

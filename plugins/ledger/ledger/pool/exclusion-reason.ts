@@ -1,5 +1,3 @@
-import type { Observation } from "./probe.ts";
-
 /**
  * The reasons, in the order in which nodes are preferred if every node is excluded: a node that lags is better than one
  * without peers, and any node that answers is better than one that does not. Nodes that are excluded for one of the
@@ -27,21 +25,3 @@ export const exclusionReasons = [
   "other_chain",
 ] as const;
 export type ExclusionReason = (typeof exclusionReasons)[number];
-
-export function reasonToExclude(
-  observed: Observation,
-  pool: {
-    /** Undefined if there are no other nodes. */
-    readonly bestOfOthers: number | undefined;
-    readonly maxLag: number;
-    readonly headAgeMs: number;
-    readonly maxHeadAgeMs: number | undefined;
-  },
-): ExclusionReason | undefined {
-  const { bestOfOthers, maxLag, headAgeMs, maxHeadAgeMs } = pool;
-  if (observed.syncing) return "syncing";
-  if (!observed.hasNeededPeers) return "no_peers";
-  if (maxHeadAgeMs !== undefined && headAgeMs > maxHeadAgeMs) return "stale_head";
-  if (bestOfOthers !== undefined && bestOfOthers - observed.best > maxLag) return "lagging";
-  return undefined;
-}

@@ -13,8 +13,7 @@ import {
   type UpstreamExchange,
 } from "sluice-gateway/internal/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
-import type { NodeCall, NodeHttpRequest, NodeClient } from "./node-call.ts";
-import { failures } from "./failure.ts";
+import { failures, type NodeCall, type NodeHttpRequest, type NodeClient } from "./node-call.ts";
 import { requestHead } from "./request-head.ts";
 
 export interface ClientOptions {

@@ -6,8 +6,7 @@ import { Liveness, malformed, pingMs, skipSpace, skipValue } from "sluice-gatewa
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { guarded } from "sluice-gateway/internal/toolkit";
 import { WebSocket, type RawData } from "ws";
-import type { Failure } from "./failure.ts";
-import type { NodeCall } from "./node-call.ts";
+import type { Failure, NodeCall } from "./node-call.ts";
 import { basicCredentials } from "./request-head.ts";
 import { splitResponse } from "./split-response.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
-import { exclusionReasons, reasonToExclude, type ExclusionReason } from "./exclusion-reason.ts";
-import { failures } from "./failure.ts";
+import { exclusionReasons, type ExclusionReason } from "./exclusion-reason.ts";
+import { failures } from "./node-call.ts";
 import type { Observation } from "./probe.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
@@ -11,7 +11,7 @@ const sampleMs = 1_000;
  */
 const firstProbeWaitMs = 2_000;
 
-export interface NodeHealthOptions {
+interface NodeHealthOptions {
   readonly nodes: readonly PooledNode[];
   readonly probeMs: number;
   readonly maxLag: number;
@@ -30,7 +30,7 @@ export class NodeHealth {
    * there are none, the first node in the configuration, which defines that chain.
    */
   lastResort: readonly PooledNode[];
-  /** See `NodePool`. */
+  /** See `Pool`. */
   finalized: number | undefined;
   best: number | undefined;
   epoch = 0;
@@ -149,12 +149,11 @@ export class NodeHealth {
       if (other.observed.genesis !== observed.genesis) continue;
       bestOfOthers = Math.max(bestOfOthers ?? 0, other.observed.best);
     }
-    return reasonToExclude(observed, {
-      bestOfOthers,
-      maxLag,
-      headAgeMs: node.headAgeMs,
-      maxHeadAgeMs,
-    });
+    if (observed.syncing) return "syncing";
+    if (!observed.hasNeededPeers) return "no_peers";
+    if (maxHeadAgeMs !== undefined && node.headAgeMs > maxHeadAgeMs) return "stale_head";
+    if (bestOfOthers !== undefined && bestOfOthers - observed.best > maxLag) return "lagging";
+    return undefined;
   }
 
   #report(node: PooledNode): void {

@@ -1,23 +1,18 @@
 /** The metrics of one node. Labels come from the configuration only. */
 import { causeOf } from "sluice-gateway/internal/http";
-import type { Counter, Gauge, Histogram, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
+import type { Metrics, UpstreamFailure } from "sluice-gateway/plugin";
+import { upstreamMetrics } from "../ledger-metrics.ts";
 import { exclusionReasons, type ExclusionReason } from "./exclusion-reason.ts";
-
-export interface NodeMetrics {
-  readonly up: Gauge;
-  readonly inFlight: Gauge;
-  readonly oldestState: Gauge;
-  /** Time from sending a call to its answer. */
-  readonly seconds: Histogram;
-  failed(failure: UpstreamFailure): void;
-  ejected(reason: ExclusionReason): void;
-}
 
 const latencyBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-export function nodeMetrics(metrics: Metrics, upstream: string, node: string): NodeMetrics {
+export type NodeMetrics = ReturnType<typeof nodeMetrics>;
+
+export function nodeMetrics(metrics: Metrics, upstream: string, node: string) {
   const labels = ["upstream", "node"] as const;
   const of = { upstream, node };
+  const gauge = (name: string, help: string, isSameInThreads: boolean) =>
+    metrics.gauge(name, help, labels, { isSameInThreads }).with(of);
   const failed = metrics.counter(
     "sluice_ledger_node_failures_total",
     "Calls that a node did not answer, by cause.",
@@ -28,63 +23,49 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string): N
     "Ejections of a node from the pool, by reason.",
     [...labels, "reason"],
   );
-  const byReason = new Map<string, Counter>(
+  const byReason = new Map(
     exclusionReasons.map((reason) => [reason, ejections.with({ ...of, reason })]),
   );
   return {
-    up: metrics
-      .gauge("sluice_ledger_node_up", "1 while the node is usable, else 0.", labels, {
-        isSameInThreads: true,
-      })
-      .with(of),
-    inFlight: metrics
-      .gauge(
-        "sluice_ledger_node_in_flight",
-        "Requests in flight at the node, sampled every second.",
-        labels,
-      )
-      .with(of),
-    oldestState: metrics
-      .gauge(
-        "sluice_ledger_node_oldest_state",
-        "Number of the oldest block whose state the node has. 0 for an archive node.",
-        labels,
-        { isSameInThreads: true },
-      )
-      .with(of),
+    up: gauge("sluice_ledger_node_up", "1 while the node is usable, else 0.", true),
+    inFlight: gauge(
+      "sluice_ledger_node_in_flight",
+      "Requests in flight at the node, sampled every second.",
+      false,
+    ),
+    oldestState: gauge(
+      "sluice_ledger_node_oldest_state",
+      "Number of the oldest block whose state the node has. 0 for an archive node.",
+      true,
+    ),
+    /** Time from sending a call to its answer. */
     seconds: metrics
       .histogram("sluice_ledger_node_seconds", "Response time of a node.", latencyBuckets, labels)
       .with(of),
-    failed: (failure) => failed.with({ ...of, cause: causeOf(failure) }).add(1),
-    ejected: (reason) => byReason.get(reason)?.add(1),
+    failed: (failure: UpstreamFailure) => failed.with({ ...of, cause: causeOf(failure) }).add(1),
+    ejected: (reason: ExclusionReason) => byReason.get(reason)?.add(1),
   };
 }
 
-export interface PoolMetrics {
-  /** Called when a hedged read has its answer. `won`: the second node was faster. */
-  hedged(outcome: "won" | "lost"): void;
-  disagreed(): void;
-}
+export type PoolMetrics = ReturnType<typeof poolMetrics>;
 
-export function poolMetrics(metrics: Metrics, upstream: string): PoolMetrics {
+export function poolMetrics(metrics: Metrics, upstream: string) {
   const hedges = metrics.counter(
     "sluice_ledger_hedges_total",
     "Slow reads that were also sent to a second node, by outcome: `won` if its answer came first, else `lost`.",
     ["upstream", "outcome"],
   );
-  const disagreements = metrics
-    .counter(
-      "sluice_ledger_disagreements_total",
-      "Calls with a quorum to which two nodes gave different answers.",
-      ["upstream"],
-    )
-    .with({ upstream });
   const byOutcome = {
     won: hedges.with({ upstream, outcome: "won" }),
     lost: hedges.with({ upstream, outcome: "lost" }),
   };
+  const disagreements = upstreamMetrics(upstream, metrics).counter(
+    "sluice_ledger_disagreements_total",
+    "Calls with a quorum to which two nodes gave different answers.",
+  );
   return {
-    hedged: (outcome) => byOutcome[outcome].add(1),
+    /** Called when a hedged read has its answer. `won`: the second node was faster. */
+    hedged: (outcome: "won" | "lost") => byOutcome[outcome].add(1),
     disagreed: () => disagreements.add(1),
   };
 }

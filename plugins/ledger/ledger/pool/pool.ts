@@ -3,36 +3,43 @@
  * chosen round-robin among those that have its block. A read that fails is retried on at most two other nodes.
  */
 import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/internal/http";
-import type { Clock, Log, Metrics, Threads, UpstreamFailure } from "sluice-gateway/plugin";
+import type { Clock, Threads, UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
-import type { BlockOfCall, NodePool, NodeRequest, NodeStatus, NodeTarget } from "../node-pool.ts";
+import type {
+  AnswerKind,
+  BlockOfCall,
+  NodeRequest,
+  NodesDeps,
+  NodeStatus,
+  NodeTarget,
+} from "../node-pool.ts";
 import { isFinalizedHead } from "../methods.ts";
-import { failures, type Failure } from "./failure.ts";
 import { discardedState, isRetryableElsewhere } from "./node-error.ts";
-import { openNodes, type NodesConfig } from "./open-node.ts";
 import { NodeBlocks } from "./node-blocks.ts";
 import { Hedging } from "./hedging.ts";
 import { NodeHealth } from "./node-health.ts";
 import { poolMetrics, type PoolMetrics } from "./node-metrics.ts";
-import { Attempt, PooledCall, type AttemptListener } from "./pooled-call.ts";
-import type { PooledNode } from "./pooled-node.ts";
+import { failures, type Failure, NodeCall } from "./node-call.ts";
+import { PooledCall } from "./pooled-call.ts";
+import { openNodes, type PooledNode } from "./pooled-node.ts";
 import { QuorumCall } from "./quorum-call.ts";
-import { readHead } from "./read-head.ts";
+import { readHead, type HeadReadDeps } from "./read-head.ts";
 import { Floor } from "./floor.ts";
 import { Reference } from "./reference.ts";
 
 /** The first attempt and two more. */
 const maxAttempts = 3;
 
-export interface PoolOptions {
-  readonly upstream: NodesConfig;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly metrics: Metrics;
+/** Dependencies of what uses the nodes. */
+export interface LedgerDeps extends NodesDeps {
+  readonly pool: Pool;
+}
+
+interface PoolDeps extends NodesDeps {
   readonly threads?: Threads | undefined;
 }
 
-export class Pool implements NodePool, AttemptListener {
+export class Pool {
   readonly reference: Reference;
   readonly nodes: readonly LedgerNode[];
   readonly #health: NodeHealth;
@@ -42,11 +49,12 @@ export class Pool implements NodePool, AttemptListener {
   /** Undefined for a single node, which cannot disagree. */
   readonly #blocks: NodeBlocks | undefined;
   readonly #hedging: Hedging | undefined;
+  readonly #headReads: HeadReadDeps;
   readonly #sampler = roundRobin(1);
   #chain = 0;
 
   /** Throws if a URL is invalid. */
-  constructor({ upstream, clock, log, metrics, threads }: PoolOptions) {
+  constructor({ upstream, clock, log, metrics, threads }: PoolDeps) {
     const nodes = openNodes({ upstream, clock, log, metrics });
     const isAlone = nodes.length === 1;
     this.#clock = clock;
@@ -71,22 +79,43 @@ export class Pool implements NodePool, AttemptListener {
       clock,
       log,
     });
+    this.#headReads = {
+      reference: this.reference,
+      clock,
+      send: (node, { method, params, cheap, caller }) =>
+        this.#callNode(node, { method, params, cheap, caller }),
+      probe: () => this.#health.probe(),
+    };
     const onReviewed = (): void => this.#onReviewed();
     this.#health = new NodeHealth({ ...upstream, nodes, clock, log, onReviewed });
   }
 
+  /**
+   * Number of the highest finalized block that every usable node has. Undefined while no node is usable, because a node
+   * that is asked anyway may not have it.
+   */
   get finalized(): number | undefined {
     return this.#health.finalized;
   }
 
+  /** Undefined before the first probe. */
   get best(): number | undefined {
     return this.#health.best;
   }
 
+  /**
+   * Increases when the genesis, software version or runtime version of the nodes changes, when their genesis is first
+   * known, and when an answer of a node is proved to be wrong. Every cache is emptied then. It does not change when a node
+   * is added, removed or lags.
+   */
   get epoch(): number {
     return this.#health.epoch;
   }
 
+  /**
+   * Increases when the chain of the nodes changes or starts again, but not with their software or runtime. 0 while the
+   * chain is not known.
+   */
   get chain(): number {
     return this.#health.chain;
   }
@@ -95,6 +124,7 @@ export class Pool implements NodePool, AttemptListener {
     return this.#health.usable.length > 0;
   }
 
+  /** Resolves when the first probe of every node has succeeded or failed. Never rejects. */
   get firstProbe(): Promise<void> {
     return this.#health.firstProbe;
   }
@@ -111,6 +141,10 @@ export class Pool implements NodePool, AttemptListener {
     }));
   }
 
+  /**
+   * Returns the nodes for subscriptions, the best first: the usable ones, or, while none is usable, those that are
+   * tried as a last resort. `block`: nodes that have it are first.
+   */
   targets(block?: BlockOfCall): readonly NodeTarget[] {
     const nodes = this.#callable;
     const having = this.#blocks?.nodesWith(block, nodes, this.finalized) ?? nodes;
@@ -119,6 +153,7 @@ export class Pool implements NodePool, AttemptListener {
     return nodes.toSorted((a, b) => rank(a) - rank(b) || best(b) - best(a));
   }
 
+  /** Sends one call. Never throws. The call ends with its answer or at the pool's time limits: see also `onCarrier`. */
   send(request: NodeRequest): void {
     if ((request.quorum ?? 1) > 1) {
       const quorum = new QuorumCall(request, this.#metrics, (asked, except) =>
@@ -127,7 +162,7 @@ export class Pool implements NodePool, AttemptListener {
       return quorum.start();
     }
     if (this.#blocks !== undefined && isFinalizedHead(request.method))
-      return void this.#readHead(request);
+      return void readHead(request, this.#headReads);
     const call = new PooledCall(request, this.#clock.monotonic());
     const node = this.#choose(call);
     if (node === undefined) return queueMicrotask(() => call.giveUp(undefined));
@@ -142,19 +177,23 @@ export class Pool implements NodePool, AttemptListener {
     await this.#health.close();
   }
 
-  onAnswer(
-    attempt: Attempt,
-    kind: "result" | "error",
-    bytes: Buffer,
-    start: number,
-    end: number,
-  ): void {
+  onAnswer(attempt: Attempt, kind: AnswerKind, bytes: Buffer, start: number, end: number): void {
     const { call, node, sentAt } = attempt;
-    const { method } = call.request;
     const ms = this.#clock.monotonic() - sentAt;
     node.metrics.seconds.observe(ms / 1000);
-    this.#hedging?.answered(method, ms);
-    this.#judge(attempt, kind, bytes, start, end);
+    this.#hedging?.answered(call.request.method, ms);
+    call.attempts--;
+    const isFinal =
+      kind === "result"
+        ? this.#isFinalResult(attempt, bytes, start, end)
+        : this.#isFinalError(attempt, bytes, start, end);
+    if (call.isDone) return;
+    if (isFinal) {
+      if (call.isHedged) this.#metrics.hedged(node === call.tried[0] ? "lost" : "won");
+      return call.answer(kind, bytes, start, end);
+    }
+    call.keep(kind, bytes, start, end);
+    if (call.attempts === 0) this.#retry(call, undefined);
   }
 
   onError(
@@ -181,16 +220,6 @@ export class Pool implements NodePool, AttemptListener {
     this.reference.review();
   }
 
-  #readHead(request: NodeRequest): Promise<void> {
-    return readHead(request, {
-      reference: this.reference,
-      clock: this.#clock,
-      send: (node, { method, params, cheap, caller }) =>
-        this.#callNode(node, { method, params, cheap, caller }),
-      probe: () => this.#health.probe(),
-    });
-  }
-
   #callNode(
     node: PooledNode,
     call: Pick<NodeRequest, "method" | "params" | "caller"> & { readonly cheap?: boolean },
@@ -206,28 +235,6 @@ export class Pool implements NodePool, AttemptListener {
       };
       this.#sendTo(node, new PooledCall(request, this.#clock.monotonic()));
     });
-  }
-
-  #judge(
-    attempt: Attempt,
-    kind: "result" | "error",
-    bytes: Buffer,
-    start: number,
-    end: number,
-  ): void {
-    const { call, node } = attempt;
-    call.attempts--;
-    const isFinal =
-      kind === "result"
-        ? this.#isFinalResult(attempt, bytes, start, end)
-        : this.#isFinalError(attempt, bytes, start, end);
-    if (call.isDone) return;
-    if (isFinal) {
-      if (call.isHedged) this.#metrics.hedged(node === call.tried[0] ? "lost" : "won");
-      return call.answer(kind, bytes, start, end);
-    }
-    call.keep(kind, bytes, start, end);
-    if (call.attempts === 0) this.#retry(call, undefined);
   }
 
   #isFinalResult({ call, node }: Attempt, bytes: Buffer, start: number, end: number): boolean {
@@ -308,3 +315,27 @@ export class Pool implements NodePool, AttemptListener {
 }
 
 const none: readonly PooledNode[] = [];
+
+class Attempt extends NodeCall {
+  readonly call: PooledCall;
+  readonly node: PooledNode;
+  /** Time of the monotonic clock in milliseconds. */
+  readonly sentAt: number;
+  readonly #pool: Pool;
+
+  constructor(call: PooledCall, node: PooledNode, sentAt: number, pool: Pool) {
+    super(call.request);
+    this.call = call;
+    this.node = node;
+    this.sentAt = sentAt;
+    this.#pool = pool;
+  }
+
+  onAnswer(kind: AnswerKind, bytes: Buffer, start: number, end: number): void {
+    this.#pool.onAnswer(this, kind, bytes, start, end);
+  }
+
+  onError(failure: Failure, cause?: UpstreamFailure): void {
+    this.#pool.onError(this, failure, cause);
+  }
+}

@@ -1,8 +1,7 @@
-/** One call to the pool, and its attempts at single nodes. The first acceptable answer of an attempt is final. */
+/** One call to the pool, which makes attempts at single nodes. The first acceptable answer of an attempt is final. */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import type { NodeRequest } from "../node-pool.ts";
-import { NodeCall } from "./node-call.ts";
-import type { Failure } from "./failure.ts";
+import type { Failure } from "./node-call.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
 interface KeptAnswer {
@@ -39,40 +38,5 @@ export class PooledCall {
     const kept = this.#kept;
     if (kept !== undefined) this.request.onAnswer(kept.kind, kept.bytes, 0, kept.bytes.length);
     else this.request.onError(failure?.reason ?? "unreachable", cause);
-  }
-}
-
-export interface AttemptListener {
-  onAnswer(
-    attempt: Attempt,
-    kind: "result" | "error",
-    bytes: Buffer,
-    start: number,
-    end: number,
-  ): void;
-  onError(attempt: Attempt, failure: Failure, cause?: UpstreamFailure): void;
-}
-
-export class Attempt extends NodeCall {
-  readonly call: PooledCall;
-  readonly node: PooledNode;
-  /** Time of the monotonic clock in milliseconds. */
-  readonly sentAt: number;
-  readonly #listener: AttemptListener;
-
-  constructor(call: PooledCall, node: PooledNode, sentAt: number, listener: AttemptListener) {
-    super(call.request);
-    this.call = call;
-    this.node = node;
-    this.sentAt = sentAt;
-    this.#listener = listener;
-  }
-
-  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
-    this.#listener.onAnswer(this, kind, bytes, start, end);
-  }
-
-  onError(failure: Failure, cause?: UpstreamFailure): void {
-    this.#listener.onError(this, failure, cause);
   }
 }

@@ -5,11 +5,14 @@ import {
   type EjectionPolicy,
 } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
-import type { NodeClient } from "./node-call.ts";
+import type { NodesDeps } from "../node-pool.ts";
+import { BatchingClient } from "./batching-client.ts";
 import type { ExclusionReason } from "./exclusion-reason.ts";
-import { failures, type Failure } from "./failure.ts";
-import type { NodeMetrics } from "./node-metrics.ts";
+import { HttpClient } from "./http-client.ts";
+import { failures, type Failure, type NodeClient } from "./node-call.ts";
+import { nodeMetrics, type NodeMetrics } from "./node-metrics.ts";
 import { probe, type Observation, type ProbeFailed } from "./probe.ts";
+import { WsClient } from "./ws-client.ts";
 
 /** A node that answers no calls counts as unreachable after this number of consecutive slow probes. */
 const slowProbes = 3;
@@ -45,22 +48,20 @@ const distrustPolicy: EjectionPolicy = {
   jitter: 0,
 };
 
-export interface NodeDeps {
-  readonly index: number;
-  /** Host and port, without credentials. */
-  readonly label: string;
-  readonly url: URL;
-  readonly client: NodeClient;
-  /** Used for probes only, because they must not wait for calls. May be `client` if it has no queue. */
-  readonly probeClient: NodeClient;
-  readonly metrics: NodeMetrics;
-  readonly clock: Clock;
-  readonly probeTimeoutMs: number;
+export function openNodes(deps: NodesDeps): readonly PooledNode[] {
+  const urls = deps.upstream.urls.map((url) => new URL(url));
+  return urls.map((url, index) => {
+    // Host and port, with the index in the configuration if two URLs share them.
+    const isShared = urls.filter((other) => other.host === url.host).length > 1;
+    return new PooledNode(deps, url, index, isShared ? `${url.host}#${index}` : url.host);
+  });
 }
 
 export class PooledNode implements Backend {
   readonly index: number;
+  /** Host and port, without credentials. */
   readonly label: string;
+  /** Address for WebSockets. A Substrate node serves them and HTTP at one port. */
   readonly url: URL;
   readonly client: NodeClient;
   readonly metrics: NodeMetrics;
@@ -89,7 +90,7 @@ export class PooledNode implements Backend {
   probed = false;
   /** Undefined if the last probe succeeded. */
   failedProbe: ProbeFailed | undefined;
-  /** Used for calls of the pool itself. */
+  /** Used for calls of the pool itself, which must not wait for other calls. May be `client` if it has no queue. */
   readonly probeClient: NodeClient;
   readonly #clock: Clock;
   readonly #probeTimeoutMs: number;
@@ -107,19 +108,31 @@ export class PooledNode implements Backend {
   #finalizedBefore = -1;
   #probesBackwards = 0;
 
-  constructor(deps: NodeDeps) {
-    this.index = deps.index;
-    this.label = deps.label;
-    this.url = deps.url;
-    this.client = deps.client;
-    this.metrics = deps.metrics;
-    this.probeClient = deps.probeClient;
-    this.#clock = deps.clock;
-    this.#probeTimeoutMs = deps.probeTimeoutMs;
-    this.excludedAt = deps.clock.now();
+  constructor(deps: NodesDeps, url: URL, index: number, label: string) {
+    const { upstream, clock, log } = deps;
+    const { connectMs, headersMs, idleMs, answerBytes } = upstream;
+    const limits = { url, connectMs, headersMs, idleMs, answerBytes, clock, log };
+    this.index = index;
+    this.label = label;
+    this.url = new URL(url.href.replace(/^http/, "ws"));
+    this.metrics = nodeMetrics(deps.metrics, upstream.name, label);
+    this.#clock = clock;
+    this.#probeTimeoutMs = Math.min(upstream.probeTimeoutMs, headersMs);
+    if (url.protocol.startsWith("ws")) {
+      this.client = this.probeClient = new WsClient({ ...limits, connections: 1 });
+    } else {
+      // One connection is reserved for probes, so that a node that is busy with calls does not appear to be
+      // unreachable.
+      const connections = Math.max(1, upstream.connections - 1);
+      this.client = new BatchingClient(new HttpClient({ ...limits, connections }), clock);
+      // Its connection must be free again when a probe has timed out.
+      const probing = { ...limits, headersMs: this.#probeTimeoutMs, connections: 1 };
+      this.probeClient = new HttpClient(probing);
+    }
+    this.excludedAt = clock.now();
     const retry = (): void => void this.probe();
-    this.ejection = new Ejection(ejectionPolicy, deps.clock, retry);
-    this.distrust = new Ejection(distrustPolicy, deps.clock, retry);
+    this.ejection = new Ejection(ejectionPolicy, clock, retry);
+    this.distrust = new Ejection(distrustPolicy, clock, retry);
   }
 
   get isEjected(): boolean {

@@ -5,8 +5,7 @@
 import { failureText } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { NodeCall, type NodeClient } from "./node-call.ts";
-import { failures, type Failure } from "./failure.ts";
+import { failures, type Failure, NodeCall, type NodeClient } from "./node-call.ts";
 import { isBusy, readSmallJson } from "./node-error.ts";
 
 /** Members are undefined if the node did not report them. */

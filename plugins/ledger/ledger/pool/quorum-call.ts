@@ -4,7 +4,7 @@
  * differed for a moment.
  */
 import type { UpstreamFailure } from "sluice-gateway/plugin";
-import type { BlockOfCall, NodeFailure, NodeRequest } from "../node-pool.ts";
+import type { NodeFailure, NodeRequest } from "../node-pool.ts";
 import type { PoolMetrics } from "./node-metrics.ts";
 import type { PooledNode } from "./pooled-node.ts";
 
@@ -43,27 +43,39 @@ export class QuorumCall {
   }
 
   #askNext(): boolean {
-    const node = this.#ask(new VoteRequest(this.#request, this), this.#asked);
+    const { method, params, cheap, block, caller } = this.#request;
+    const vote: NodeRequest = {
+      method,
+      params,
+      cheap,
+      block,
+      caller,
+      // The quorum decides which node is asked next.
+      retry: false,
+      onAnswer: (kind, bytes, start, end) =>
+        this.#onVote({ kind, bytes: Buffer.from(bytes.subarray(start, end)) }),
+      onError: (reason, cause) => this.#onFailure(reason, cause),
+    };
+    const node = this.#ask(vote, this.#asked);
     if (node === undefined) return false;
     this.#asked.push(node);
     this.#inFlight++;
     return true;
   }
 
-  onVote(kind: "result" | "error", bytes: Buffer): void {
+  #onVote(vote: Vote): void {
     this.#inFlight--;
     if (this.#isDone) return;
-    const vote = { kind, bytes };
     if (this.#votes.some((other) => isSame(other, vote))) {
       this.#isDone = true;
-      return this.#request.onAnswer(kind, bytes, 0, bytes.length);
+      return this.#request.onAnswer(vote.kind, vote.bytes, 0, vote.bytes.length);
     }
     if (this.#votes.length > 0) this.#metrics.disagreed();
     this.#votes.push(vote);
     this.#continue();
   }
 
-  onFailure(reason: NodeFailure, cause: UpstreamFailure | undefined): void {
+  #onFailure(reason: NodeFailure, cause: UpstreamFailure | undefined): void {
     this.#inFlight--;
     this.#lastFailure = reason;
     this.#lastCause = cause;
@@ -83,34 +95,6 @@ export class QuorumCall {
     this.#isDone = true;
     if (this.#votes.length >= needed) this.#request.onError("disagreement");
     else this.#request.onError(this.#lastFailure, this.#lastCause);
-  }
-}
-
-/** Not retried, because the quorum decides which node is asked next. */
-class VoteRequest implements NodeRequest {
-  readonly method: string;
-  readonly params: string;
-  readonly retry = false;
-  readonly cheap: boolean;
-  readonly block: BlockOfCall | undefined;
-  readonly caller: string | undefined;
-  readonly #quorum: QuorumCall;
-
-  constructor({ method, params, cheap, block, caller }: NodeRequest, quorum: QuorumCall) {
-    this.method = method;
-    this.params = params;
-    this.cheap = cheap;
-    this.block = block;
-    this.caller = caller;
-    this.#quorum = quorum;
-  }
-
-  onAnswer(kind: "result" | "error", bytes: Buffer, start: number, end: number): void {
-    this.#quorum.onVote(kind, Buffer.from(bytes.subarray(start, end)));
-  }
-
-  onError(reason: NodeFailure, cause?: UpstreamFailure): void {
-    this.#quorum.onFailure(reason, cause);
   }
 }
 

@@ -6,7 +6,7 @@
  * same chain. Until there is such a node, the pool is choosing, and clients wait.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import type { FinalizedBlock, NodeTarget, ReferenceNode } from "../node-pool.ts";
+import type { FinalizedBlock } from "../node-pool.ts";
 import { maxWaitMs } from "../height-waits.ts";
 import type { Floor } from "./floor.ts";
 import { ask } from "./probe.ts";
@@ -42,7 +42,7 @@ type State =
   | { readonly kind: "following"; readonly node: PooledNode }
   | { readonly kind: "closed" };
 
-export class Reference implements ReferenceNode {
+export class Reference {
   readonly #deps: ReferenceDeps;
   #state: State;
   /** The highest finalized block of the reference whose hash is known. */
@@ -62,14 +62,15 @@ export class Reference implements ReferenceNode {
     this.#state = node === undefined ? { kind: "closed" } : { kind: "following", node };
   }
 
+  /** Undefined while the pool is choosing. */
   get node(): PooledNode | undefined {
     return this.#state.kind === "following" ? this.#state.node : undefined;
   }
 
-  get target(): NodeTarget | undefined {
-    return this.node;
-  }
-
+  /**
+   * Number of the highest finalized block that clients may know, 0 if there is none. Undefined if the pool has a single
+   * node, which cannot disagree.
+   */
   get floor(): number | undefined {
     return this.#deps.nodes.length > 1 ? this.#deps.floor.height : undefined;
   }
@@ -78,6 +79,7 @@ export class Reference implements ReferenceNode {
     return this.#known?.hash === hash ? this.#known.number : undefined;
   }
 
+  /** Resolves to true as soon as there is a reference, or to false after two seconds. Never rejects. */
   async ready(): Promise<boolean> {
     if (this.#state.kind === "choosing") {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -90,6 +92,10 @@ export class Reference implements ReferenceNode {
     return this.node !== undefined;
   }
 
+  /**
+   * Called when a node has announced its finalized head, before clients are notified of it. Ignored unless the node is
+   * the reference. `known`: a finalized block whose hash is known: this one, or its parent.
+   */
   announced(label: string, number: number, known?: FinalizedBlock): void {
     const { node } = this;
     const { floor } = this.#deps;
@@ -106,6 +112,7 @@ export class Reference implements ReferenceNode {
     return number <= best + maxAhead;
   }
 
+  /** Called when the node with this label has broken a connection or a rule. The pool then chooses another one. */
   lose(label: string): void {
     const { node } = this;
     if (node?.label !== label) return;

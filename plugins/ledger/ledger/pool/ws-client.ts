@@ -6,8 +6,7 @@
  */
 import { startTicker, type Ticker } from "sluice-gateway/internal/http";
 import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
-import type { NodeCall, NodeClient } from "./node-call.ts";
-import { failures, type Failure } from "./failure.ts";
+import { failures, type Failure, type NodeCall, type NodeClient } from "./node-call.ts";
 import type { ClientOptions } from "./http-client.ts";
 import { isJson, NodeConnection } from "./node-connection.ts";
 

@@ -2,7 +2,6 @@
  * Submits extrinsics for clients that stay connected. A submission stays at the node that it was sent to: if this node is
  * lost, the watch ends, because the extrinsic must not be sent a second time.
  */
-import type { Clock, Log } from "sluice-gateway/plugin";
 import type {
   LedgerSubmissions,
   OpenedOwnSubscription,
@@ -12,9 +11,8 @@ import { isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { FeedAnswer } from "../feed/feed-connection.ts";
 import { NodeLinks, type NodeLink } from "../feed/node-links.ts";
 import { OwnSubscription } from "../feed/own-subscription.ts";
-import type { NodePool } from "../node-pool.ts";
-import type { PoolConfig } from "../options.ts";
-import { createSubmissionMethods } from "./submission-methods.ts";
+import type { LedgerDeps } from "../pool/pool.ts";
+import { createSubmissionMethods } from "../websocket-methods.ts";
 
 /** Maximum number of submissions per connection. A node broadcasts at most 16 extrinsics for one connection. */
 const maxPerLink = 16;
@@ -30,19 +28,12 @@ const lastStates: Readonly<Record<SubmissionMethod["kind"], ReadonlySet<string>>
   broadcast: new Set(),
 };
 
-export interface SubmissionsDeps {
-  readonly upstream: Pick<PoolConfig, "connectMs" | "headersMs" | "idleMs" | "methods">;
-  readonly pool: Pick<NodePool, "targets">;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 export class Submissions implements LedgerSubmissions {
   readonly methods: LedgerSubmissions["methods"];
   readonly ending: LedgerSubmissions["ending"];
   readonly #links: NodeLinks;
 
-  constructor({ upstream, pool, clock, log }: SubmissionsDeps) {
+  constructor({ upstream, pool, clock, log }: LedgerDeps) {
     const { connectMs, headersMs, idleMs, methods } = upstream;
     ({ methods: this.methods, ending: this.ending } = createSubmissionMethods(methods));
     this.#links = new NodeLinks({

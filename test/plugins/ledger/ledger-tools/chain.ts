@@ -17,6 +17,7 @@ import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts"
 import { startLedger, type LedgerOptions } from "../ledger/start-ledger.ts";
 import { startCatalogue, toolCaller, type Caller } from "../../tools/tool-catalogue/fixture.ts";
 import { fakeHost } from "../../fakes.ts";
+import { withDefaults } from "../../with-defaults.ts";
 import { address } from "../../wrong-inputs.ts";
 
 /** JSON text of a result or of an error, or the reason why there is neither. */
@@ -79,7 +80,7 @@ export interface ScriptedTools {
 export interface ToolsScript {
   readonly node?: Readonly<Record<string, Said>>;
   readonly decoder?: DecoderScript;
-  readonly options?: Parameters<typeof ledgerTools.start>[0];
+  readonly options?: Partial<Parameters<typeof ledgerTools.start>[0]>;
   readonly upstream?: LedgerOptions;
   readonly onAsked?: () => void;
 }
@@ -107,7 +108,7 @@ export async function scriptedTools(script: ToolsScript = {}): Promise<ScriptedT
     { clock, metrics },
     { ledger: { pool: () => ledger, decoder: () => decoder } },
   );
-  const hooks = await ledgerTools.start(options, host);
+  const hooks = await ledgerTools.start(withDefaults(ledgerTools, options), host);
   const { catalogue, problems } = await startCatalogue({ "ledger-tools": hooks }, { clock });
   assert.deepEqual(problems, []);
   return {

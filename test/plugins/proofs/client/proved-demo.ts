@@ -9,7 +9,7 @@ import type { TestContext } from "node:test";
 import { WebSocketServer } from "ws";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { openChain } from "../../../../plugins/ledger/demo/chain.ts";
-import { RpcFailure } from "../../../../plugins/ledger/demo/failure.ts";
+import { RpcFailure } from "../../../../plugins/ledger/demo/method.ts";
 import { demoMethods } from "../../../../plugins/ledger/demo/methods.ts";
 import { startDemoNode } from "../../../../plugins/ledger/demo/node.ts";
 import { readRecording } from "../../../../plugins/ledger/demo/recording.ts";

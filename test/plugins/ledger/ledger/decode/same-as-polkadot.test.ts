@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { accountJson } from "../../../../../plugins/ledger/ledger/decode/account.ts";
-import { eventsJson } from "../../../../../plugins/ledger/ledger/decode/events.ts";
-import { extrinsicsJson } from "../../../../../plugins/ledger/ledger/decode/extrinsics.ts";
+import {
+  eventsJson,
+  extrinsicsJson,
+} from "../../../../../plugins/ledger/ledger/decode/block-parts.ts";
 import {
   createRuntime,
   type Runtime,

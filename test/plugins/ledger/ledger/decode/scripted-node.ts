@@ -1,6 +1,6 @@
 import type { Decoder, Ledger, LedgerAnswer } from "sluice-gateway/services";
 import { openComputePool, type ComputePool } from "../../../../../src/compute/pool.ts";
-import { createDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
+import { ChainDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
 import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
 import { eventsKey, type Chain } from "./chains.ts";
@@ -60,7 +60,7 @@ export function scriptedNode(script: Script): ScriptedNode {
     },
   };
   return {
-    decoder: createDecoder({ ledger, compute, clock }),
+    decoder: new ChainDecoder({ ledger, compute, clock }),
     clock,
     compute,
     calls,

@@ -1,6 +1,5 @@
 /** A call for a client of a node, without a pool, that records how it ends. */
-import { NodeCall } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
-import type { Failure } from "../../../../../plugins/ledger/ledger/pool/failure.ts";
+import { NodeCall, type Failure } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
 import type { UpstreamFailure } from "../../../../../src/contract/upstream-failure.ts";
 
 type Ending =

@@ -1,6 +1,6 @@
 /**
- * Decodes the extrinsics of a block to JSON text: the pallet and method of each call, and its encoded arguments. No
- * values are created: `args` and `raw` are slices of the hex that the node sent.
+ * Decodes the extrinsics and the events of a block to JSON text: the pallet and method of each call, and its encoded
+ * arguments. No values are created: `args`, `raw` and `data` are slices of the hex that the node sent.
  *
  * An extrinsic consists of a compact length, a version byte, a preamble that depends on its kind, and the call, which
  * is always last. The kinds (sp_runtime `generic::UncheckedExtrinsic` and `Preamble`) are: bare, 0x04 and 0x05; signed,
@@ -107,4 +107,38 @@ function afterSpace(text: string, at: number): number {
   let next = at;
   while (next < text.length && " \n\r\t".includes(text.charAt(next))) next++;
   return next;
+}
+
+/**
+ * Decodes System.Events to a JSON array of `{ index, phase, pallet, event, data }`. Events do not have a length prefix,
+ * so the fields of each event are skipped by their types. One wrong byte makes the rest unreadable, and then the whole
+ * answer is undecodable. `hex`: the storage value, `0x…`, in ASCII; undefined if it is absent. Undefined if the bytes are
+ * not exactly a list of events of this runtime.
+ */
+export function eventsJson(runtime: Runtime, hex: string | undefined): string | undefined {
+  if (hex === undefined) return "[]";
+  const { events } = runtime;
+  const bytes = hex.startsWith("0x") ? hexBytes(hex, 2, hex.length) : undefined;
+  if (events === undefined || bytes === undefined) return undefined;
+  const end = bytes.length;
+  if (!readCompact(bytes, 0, end)) return undefined;
+  const count = compactResult.value;
+  let at = compactResult.next;
+  let json = "[";
+  for (let index = 0; index < count; index++) {
+    const phase = at < end ? events.phases[bytes[at] ?? 0] : undefined;
+    const eventAt = at + (phase?.index === true ? 5 : 1);
+    if (phase === undefined || eventAt + 2 > end) return undefined;
+    const entry = events.entries[bytes[eventAt] ?? 0]?.[bytes[eventAt + 1] ?? 0];
+    if (entry === undefined) return undefined;
+    const dataAt = eventAt + 2;
+    const dataEnd = skip(entry.shape, bytes, dataAt, end);
+    if (dataEnd === broken) return undefined;
+    json += `${index === 0 ? "" : ","}{"index":${index}${phase.json}`;
+    if (phase.index) json += `(${bytes.readUInt32LE(at + 1)})`;
+    json += `"${entry.json}${hex.slice(2 + 2 * dataAt, 2 + 2 * dataEnd)}"}`;
+    at = skip(events.topics, bytes, dataEnd, end);
+    if (at === broken) return undefined;
+  }
+  return at === end ? `${json}]` : undefined;
 }
