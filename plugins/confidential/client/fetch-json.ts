@@ -1,5 +1,4 @@
-import { readJsonObject } from "../protocol/strict-json.ts";
-import type { JsonObject } from "../protocol/strict-json.ts";
+import { readJsonObject, type JsonObject } from "../protocol/strict-json.ts";
 import { joinBytes } from "../verify/binary-text.ts";
 import { ConfidentialError } from "./failure.ts";
 

@@ -1,17 +1,13 @@
 import type { ChannelOptions } from "../protocol/channel.ts";
-import { clientSubprotocol } from "../protocol/hello.ts";
-import type { Role } from "../protocol/hello.ts";
+import { clientSubprotocol, type Role } from "../protocol/hello.ts";
 import { readBytes, toBase64Url, utf8 } from "../protocol/encoding.ts";
-import { defaultPad, pads } from "../protocol/limits.ts";
-import type { Pad } from "../protocol/limits.ts";
+import { defaultPad, pads, type Pad } from "../protocol/limits.ts";
 import { isCount } from "../protocol/strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
-import { wallClock } from "./clock.ts";
-import type { ClientClock } from "./clock.ts";
-import { createClientMemory } from "./memory.ts";
-import type { ClientMemory } from "./memory.ts";
+import { wallClock, type ClientClock } from "./clock.ts";
+import { createClientMemory, type ClientMemory } from "./memory.ts";
 import { openGlobalWebSocket, type OpenWebSocket } from "./socket.ts";
 import { createWebChannel, type WebChannel } from "./web-channel.ts";
 

@@ -4,8 +4,7 @@
  */
 import { createDataRules, receivesFrom, sendsTo } from "../protocol/channel.ts";
 import type { ChannelOptions, OpenedFrame } from "../protocol/channel.ts";
-import { fault, isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import {
   headerBytes,
   paddedLength,
@@ -17,11 +16,9 @@ import {
   writePadded,
 } from "../protocol/frames.ts";
 import type { FrameHeader } from "../protocol/frames.ts";
-import { createFrameWatch } from "../protocol/frame-watch.ts";
-import type { FrameWatch } from "../protocol/frame-watch.ts";
+import { createFrameWatch, type FrameWatch } from "../protocol/frame-watch.ts";
 import type { DirectionKeys } from "../protocol/handshake.ts";
-import { joinBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, type Bytes } from "../verify/binary-text.ts";
 import { webSuite } from "./web-crypto.ts";
 
 export interface WebChannel {

@@ -24,13 +24,17 @@ import {
 import { parseDecimal } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { readOptions as readSessionOptions } from "../client/options.ts";
-import type { Verification } from "../sealed-networks/verification.ts";
-import { clientSettings, type LocalGateway } from "./client-settings.ts";
+import {
+  asJson,
+  asText,
+  clientSettings,
+  describeVerification,
+  notListed,
+  type Client,
+} from "./connect-output.ts";
 import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";
-import { describeVerification } from "./describe-verification.ts";
 import { printable } from "./printable.ts";
 
-type Client = keyof typeof clientSettings;
 // The object has no other keys.
 const clients = Object.keys(clientSettings) as Client[];
 
@@ -268,41 +272,6 @@ async function untilAborted<T>(
   } finally {
     signal.removeEventListener("abort", stop);
   }
-}
-
-function notListed({ url, model }: Options, listFault: string | undefined): string {
-  if (listFault !== undefined) {
-    return printable(
-      `refused: ${url}/v1/models could not be read: ${listFault}. Nothing was sent.`,
-    );
-  }
-  const what = model === undefined ? "no model" : `no model ${model}`;
-  return printable(
-    `refused: ${url}/v1/models lists ${what} with evidence, so nothing there can be verified. Nothing was sent.\nIf the gateway itself ends the encryption, pass --network.`,
-  );
-}
-
-function asJson(local: LocalGateway, verification: Verification, { client }: Options): string {
-  const configuration = client && clientSettings[client](local);
-  return JSON.stringify({ ...local, verification, configuration });
-}
-
-function asText(local: LocalGateway, verification: Verification, { url, client }: Options): string {
-  const { network, model } = verification;
-  const settings = client === undefined ? [] : ["", clientSettings[client](local)];
-  return [
-    describeVerification(verification),
-    "",
-    `Programs of this machine can use ${printable(`${model} (network ${network} of ${url})`)}:`,
-    "",
-    `  OpenAI      ${local.url}/v1`,
-    `  Anthropic   ${local.url}`,
-    `  key         ${local.key}`,
-    `  page        ${local.url}/`,
-    ...settings,
-    "",
-    "Press Ctrl-C to stop.",
-  ].join("\n");
 }
 
 function logText(line: string, isJson: boolean): string {

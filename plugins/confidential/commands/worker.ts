@@ -17,8 +17,7 @@ import type { EvidenceSource } from "sluice-gateway/services";
 import { errorCode } from "sluice-gateway/internal/toolkit";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
 import type { CollateralSource } from "../evidence/collateral.ts";
-import { revocationListService } from "../evidence/revocation-list.ts";
-import type { RevocationListSource } from "../evidence/revocation-list.ts";
+import { revocationListService, type RevocationListSource } from "../evidence/revocation-list.ts";
 import { isFault } from "../protocol/fault.ts";
 import { startWorker, type RunningWorker, type WorkerOptions } from "../worker/worker.ts";
 

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Offer } from "sluice-gateway/services";
 import type { Channel } from "../protocol/channel.ts";
-import { fault, isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { answerHello } from "../protocol/handshake.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";

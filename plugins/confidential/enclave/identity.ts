@@ -3,15 +3,12 @@
  * binds it. It is replaced long before it expires, so that every session has enough time.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import type { EvidenceProvider } from "../evidence/provider.ts";
-import { bindsReportData, whenAborted } from "../evidence/provider.ts";
+import { bindsReportData, whenAborted, type EvidenceProvider } from "../evidence/provider.ts";
 import { hasRevocationList } from "../evidence/revocation-list.ts";
-import { fault, isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { digestName } from "../protocol/handshake.ts";
 import type { Role } from "../protocol/hello.ts";
-import { writeKeyset } from "../protocol/keyset.ts";
-import type { Keyset } from "../protocol/keyset.ts";
+import { writeKeyset, type Keyset } from "../protocol/keyset.ts";
 import { keysetSeconds } from "../protocol/limits.ts";
 import { createSigner, nodeSuite } from "../protocol/node-crypto.ts";
 import { evidenceDigest, sessionReportData } from "../protocol/report-data.ts";

@@ -8,17 +8,14 @@ import { guarded } from "sluice-gateway/internal/toolkit";
 import type { OpenedFrame } from "../protocol/channel.ts";
 import { closeCodes, fault, isFault, plainCloseCodes } from "../protocol/fault.ts";
 import type { Fault, StreamCode } from "../protocol/fault.ts";
-import { readHello } from "../protocol/hello.ts";
-import type { Hello } from "../protocol/hello.ts";
+import { readHello, type Hello } from "../protocol/hello.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
 import { readCancelFrame, writeReportFrame } from "../protocol/text-frames.ts";
-import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
-import type { AnswerOutcome } from "./answer.ts";
+import { cancelled, EnclaveAnswer, refused, type AnswerOutcome } from "./answer.ts";
 import { readChatRequest } from "./chat-request.ts";
 import { establish, isServed, checkHello } from "./handshake.ts";
 import type { EstablishedSession, EnclaveHandshakeDeps } from "./handshake.ts";
-import { createRequestBuffer } from "./request-buffer.ts";
-import type { RequestBuffer } from "./request-buffer.ts";
+import { createRequestBuffer, type RequestBuffer } from "./request-buffer.ts";
 import { summarize, type Summary } from "./summary.ts";
 
 export interface EnclaveSessionDeps extends EnclaveHandshakeDeps {

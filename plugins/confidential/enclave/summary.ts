@@ -4,10 +4,8 @@ import type { WatchedExchange } from "../protocol/frame-watch.ts";
 import { toBase64Url, utf8 } from "../protocol/encoding.ts";
 import { reportMessage, writeReport } from "../protocol/usage-report.ts";
 import { usageOf } from "../protocol/text-frames.ts";
-import { toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
-import { tokensOf } from "./answer.ts";
-import type { AnswerOutcome } from "./answer.ts";
+import { toHex, type Bytes } from "../verify/binary-text.ts";
+import { tokensOf, type AnswerOutcome } from "./answer.ts";
 import type { EnclaveIdentity } from "./identity.ts";
 import type { EstablishedSession } from "./handshake.ts";
 

@@ -5,17 +5,13 @@
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
-import { fromHex, toBase64, toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { isFault, type Fault } from "../protocol/fault.ts";
+import { fromHex, toBase64, toHex, type Bytes } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readSnpReport } from "../verify/snp-report.ts";
 import { postJson } from "./unix-socket.ts";
-import { stapleCollateral } from "./collateral.ts";
-import type { CollateralSource } from "./collateral.ts";
-import { bindsReportData, unavailable } from "./provider.ts";
-import type { EvidenceProvider } from "./provider.ts";
+import { stapleCollateral, type CollateralSource } from "./collateral.ts";
+import { bindsReportData, unavailable, type EvidenceProvider } from "./provider.ts";
 
 /** The paths in different releases of dstack. The first one that exists is used. */
 const sockets: readonly string[] = [

@@ -4,11 +4,9 @@
  * the server does not have to be trusted.
  */
 import type { Clock } from "sluice-gateway/plugin";
-import { joinBytes, toBase64 } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, toBase64, type Bytes } from "../verify/binary-text.ts";
 import { readRevocationList } from "../verify/crl.ts";
-import { readEvidence } from "../verify/evidence.ts";
-import type { AttestationEvidence } from "../verify/evidence.ts";
+import { readEvidence, type AttestationEvidence } from "../verify/evidence.ts";
 import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
 import { HourlyValue } from "./hourly-value.ts";

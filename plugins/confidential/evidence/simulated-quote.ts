@@ -1,10 +1,8 @@
 /** Quotes of a simulated TDX platform, version 4 (TDX 1.0) and 5 (TDX 1.5), signed like those of a quoting enclave. */
 import { createHash } from "node:crypto";
-import { joinBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, type Bytes } from "../verify/binary-text.ts";
 import { tdReportLayout } from "../verify/tdx-quote.ts";
-import { writePem } from "./simulated-pki.ts";
-import type { SimulatedPki } from "./simulated-pki.ts";
+import { writePem, type SimulatedPki } from "./simulated-pki.ts";
 
 export const simulatedEnclave = {
   mrsigner: sha("sha256", "simulated quoting enclave"),

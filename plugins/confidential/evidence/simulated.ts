@@ -7,8 +7,7 @@ import { toBase64 } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { simulatedMarker } from "../verify/simulation.ts";
 import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
-import { writeCollateral } from "./simulated-collateral.ts";
-import type { SimulatedCollateralState } from "./simulated-collateral.ts";
+import { writeCollateral, type SimulatedCollateralState } from "./simulated-collateral.ts";
 import { createPki } from "./simulated-pki.ts";
 import { writeQuote } from "./simulated-quote.ts";
 

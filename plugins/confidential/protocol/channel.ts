@@ -1,11 +1,9 @@
 /** The interface of a session's encrypted channel, and the checks of decrypted data that both implementations share. */
-import { fault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+import { fault, type Fault } from "./fault.ts";
 import type { Direction, FrameHeader } from "./frames.ts";
 import type { FrameWatch } from "./frame-watch.ts";
 import type { SessionKeys } from "./handshake.ts";
-import { maxFrameDataBytes, maxRequestBytes, requestPieceBytes } from "./limits.ts";
-import type { Pad } from "./limits.ts";
+import { maxFrameDataBytes, maxRequestBytes, requestPieceBytes, type Pad } from "./limits.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 export interface ChannelOptions {

@@ -2,8 +2,7 @@
  * The layout of binary frames: the header of 16 bytes, readable by everyone but protected against changes, and the
  * plaintext with its padding.
  */
-import { fault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+import { fault, type Fault } from "./fault.ts";
 import { readU32, writeU32 } from "./encoding.ts";
 import { maxFrameDataBytes } from "./limits.ts";
 

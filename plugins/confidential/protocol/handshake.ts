@@ -2,15 +2,12 @@
  * The bytes that both ends hash and sign, and the keys that they derive (confidential-stream.md, 1.3). A relay checks
  * the same signature, but only the two ends have the keys.
  */
-import { fault, isFault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+import { fault, isFault, type Fault } from "./fault.ts";
 import type { Hello, Role } from "./hello.ts";
-import { keysetFault, readCore, readKeyset, writeCore } from "./keyset.ts";
-import type { Core, Keyset } from "./keyset.ts";
+import { keysetFault, readCore, readKeyset, writeCore, type Core, type Keyset } from "./keyset.ts";
 import { label, lengthPrefixed } from "./encoding.ts";
 import type { Ephemeral, Signer, Suite } from "./suite.ts";
-import { isZero, joinBytes, toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { isZero, joinBytes, toHex, type Bytes } from "../verify/binary-text.ts";
 
 export interface DirectionKeys {
   readonly key: Bytes;

@@ -4,8 +4,7 @@
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { canonicalBytes, isDigestName, label, readBytes } from "./encoding.ts";
 import { isCount, readJsonObject } from "./strict-json.ts";
-import { joinBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, type Bytes } from "../verify/binary-text.ts";
 
 export type Finish = "stop" | "length" | "cancel" | "error";
 

@@ -6,8 +6,7 @@ import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { toHex } from "./binary-text.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
-import { verifyEvidence } from "./verify.ts";
-import type { ExpectedEvidence, HardwareRoots } from "./verify.ts";
+import { verifyEvidence, type ExpectedEvidence, type HardwareRoots } from "./verify.ts";
 
 export interface EvidenceVerifier {
   /** Parameters and result are those of `verifyEvidence`. */

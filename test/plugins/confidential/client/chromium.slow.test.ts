@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 import type { Browser, Page } from "playwright-core";
 import { connect } from "../../../../plugins/confidential/client/client.ts";
 import type {
@@ -16,8 +15,7 @@ import { launchChromium } from "../../../browser.ts";
 import { model } from "../confidential-relay/enclave-worker.ts";
 import { startStreamGateway } from "../confidential-relay/stream-gateway.ts";
 import { bundleClient } from "./bundle.ts";
-import { platform, start, startFakeGateway } from "./fake-gateway.ts";
-import type { FakeGateway } from "./fake-gateway.ts";
+import { platform, start, startFakeGateway, type FakeGateway } from "./fake-gateway.ts";
 
 const messages = [{ role: "user", content: "a secret" }];
 const bundle = await bundleClient();

@@ -1,9 +1,7 @@
 /** A fake gateway with an enclave. It follows the protocol, except where its script says otherwise. */
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { WebSocketServer } from "ws";
-import type { RawData, WebSocket as ServerSocket } from "ws";
+import { WebSocketServer, type RawData, type WebSocket as ServerSocket } from "ws";
 import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
 import type { SimulatedState } from "../../../../plugins/confidential/evidence/simulated.ts";
@@ -37,17 +35,14 @@ import type { AttestationEvidence } from "../../../../plugins/confidential/verif
 import { createClientMemory } from "../../../../plugins/confidential/client/client.ts";
 import type { ConnectOptions } from "../../../../plugins/confidential/client/client.ts";
 import type { ClientClock } from "../../../../plugins/confidential/client/clock.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
-import type { ManualClock } from "../../../../src/testing/clock.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { bytesOf, unwrap, textOf } from "../protocol/session.ts";
 import {
   readPolicy,
   signPolicy,
   writePolicy,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
-import type {
-  EnclavePolicy,
-  PolicyDocument,
+  type EnclavePolicy,
+  type PolicyDocument,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
 
 /** Milliseconds since 1970. */

@@ -1,8 +1,7 @@
 /** Tests of the state machine of the link to a worker's enclave, which may have no listener until it is trusted. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { createServer, type AddressInfo } from "node:net";
 import { describe, it, type TestContext } from "node:test";
 import { WebSocketServer, type WebSocket } from "ws";
 import { workerSubprotocol } from "../../../../plugins/confidential/protocol/hello.ts";

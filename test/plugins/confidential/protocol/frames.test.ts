@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createWebChannel } from "../../../../plugins/confidential/client/web-channel.ts";
-import { requestPieces } from "../../../../plugins/confidential/protocol/channel.ts";
-import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
+import { requestPieces, type Channel } from "../../../../plugins/confidential/protocol/channel.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { maxFrameBytes, readHeader } from "../../../../plugins/confidential/protocol/frames.ts";
 import type { FrameHeader } from "../../../../plugins/confidential/protocol/frames.ts";
@@ -14,8 +13,7 @@ import {
 } from "../../../../plugins/confidential/protocol/limits.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import { nobleSeal, nobleSealRaw } from "./noble-stream.ts";
-import type { NobleFrame } from "./noble-stream.ts";
+import { nobleSeal, nobleSealRaw, type NobleFrame } from "./noble-stream.ts";
 import { bytesOf, codeOf, openSession, unwrap, withFlippedBit } from "./session.ts";
 
 const session = await openSession();

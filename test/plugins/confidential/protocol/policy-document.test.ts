@@ -9,10 +9,8 @@ import {
   readPolicyDocument,
   signPolicy,
   writePolicy,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
-import type {
-  ConfidentialPolicy,
-  PolicyExpectation,
+  type ConfidentialPolicy,
+  type PolicyExpectation,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
 import { bytesOf, unwrap, textOf } from "./session.ts";
 

@@ -1,7 +1,7 @@
 /** A quote of real hardware through `sluice connect`: replayed evidence, because it binds the keys of another enclave. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { describeVerification } from "../../../../plugins/confidential/commands/describe-verification.ts";
+import { describeVerification } from "../../../../plugins/confidential/commands/connect-output.ts";
 import type { SealedNetworks } from "../../../../plugins/confidential/sealed-networks/sealed-networks.ts";
 import { verificationOf } from "../../../../plugins/confidential/sealed-networks/verification.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import * as der from "./der-writer.ts";
-import { deriveKey } from "../../../../plugins/confidential/evidence/simulated-keys.ts";
-import type { SigningKey } from "../../../../plugins/confidential/evidence/simulated-keys.ts";
+import { deriveKey } from "../../../../plugins/confidential/evidence/simulated-pki.ts";
+import type { SigningKey } from "../../../../plugins/confidential/evidence/simulated-pki.ts";
 import {
   joinBytes,
   sha256Hex,
