@@ -129,7 +129,7 @@ async function make(
     binding: isRaw ? "raw" : "hashed",
     ...(!isRaw && { preimage: toHex(preimage) }),
     teeType: provider.teeType,
-    simulated: provider.simulated,
+    simulated: provider.teeType === "simulated",
   };
 }
 

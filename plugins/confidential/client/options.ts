@@ -210,23 +210,23 @@ function readPolicyKey(text: string | undefined): Bytes | undefined {
   return key;
 }
 
+const policyMembers = [
+  "imageHashes",
+  "mrseam",
+  "advisories",
+  "minTcbEvaluation",
+  "maxCollateralAgeMs",
+  "platforms",
+  "sevSnp",
+  "allowSimulated",
+  "simulatedRoots",
+  "treatSimulatedAsVerified",
+] as const satisfies readonly (keyof VerificationPolicy)[];
+
+/** An undefined member is left out, so that it does not override the policy document. */
 function pickPolicy(options: ConnectOptions): Partial<VerificationPolicy> {
-  const { imageHashes, mrseam, advisories, minTcbEvaluation, maxCollateralAgeMs } = options;
-  const { platforms, sevSnp, allowSimulated, simulatedRoots, treatSimulatedAsVerified } = options;
-  const policy = {
-    imageHashes,
-    mrseam,
-    advisories,
-    minTcbEvaluation,
-    maxCollateralAgeMs,
-    platforms,
-    sevSnp,
-    allowSimulated,
-    simulatedRoots,
-    treatSimulatedAsVerified,
-  };
-  // An undefined member must not override the policy document.
-  return Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined));
+  const given = policyMembers.map((name) => [name, options[name]] as const);
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
 }
 
 function isNonEmptyString(value: unknown): boolean {

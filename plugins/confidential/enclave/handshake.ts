@@ -16,8 +16,6 @@ export interface EnclaveHandshakeDeps {
   readonly find: (modelId: string) => Offer | undefined;
   /** Price coefficient in thousandths. By default, that of the upstream worker. */
   readonly coefficient?: number;
-  /** `sha256:<hex>` of the evidence of this enclave's upstream. */
-  readonly upstream?: string;
 }
 
 export interface EstablishedSession {
@@ -55,7 +53,7 @@ export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | un
 export async function establish(
   helloBytes: Uint8Array,
   hello: Hello,
-  { identity, upstream }: EnclaveHandshakeDeps,
+  { identity }: EnclaveHandshakeDeps,
   signal: AbortSignal,
 ): Promise<EstablishedSession | Fault> {
   const keyset = identity.current();
@@ -67,7 +65,6 @@ export async function establish(
     keyset: keyset.keyset,
     signer: keyset.hs,
     session: id,
-    ...(upstream !== undefined && { upstream }),
   });
   if (isFault(answer)) return answer;
   const { keys, th, core, sig } = answer;

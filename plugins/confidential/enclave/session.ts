@@ -33,27 +33,10 @@ export interface EnclavePeer {
   close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void;
 }
 
-export interface EnclaveSession {
-  text(bytes: Uint8Array): void;
-  /** `frame`: not kept after the call. */
-  binary(frame: Uint8Array): void;
-  onDrain(): void;
-  /** Call when the peer has disconnected. */
-  abort(): void;
-  /** Closes the session after the running request has been answered. */
-  stop(): void;
-  /** The model that is answering. Undefined if no request is running. */
-  readonly answering: string | undefined;
-}
-
 /** Minimum time between the last report and the end of its keyset, after which verifiers refuse the report. */
 const reportMarginMs = 10_000;
 
-export function openEnclaveSession(deps: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
-  return new Session(deps, peer);
-}
-
-class Session implements EnclaveSession {
+export class EnclaveSession {
   readonly #deps: EnclaveSessionDeps;
   readonly #peer: EnclavePeer;
   /** `broken`: frames are not encrypted or decrypted, but a report may still have to be sent. */
@@ -89,14 +72,18 @@ class Session implements EnclaveSession {
     return guarded(run, (error) => this.#onException(error));
   }
 
+  /** The model that is answering. Undefined if no request is running. */
   get answering(): string | undefined {
     return this.#answer === undefined ? undefined : this.#established?.hello.model;
   }
 
   readonly text = this.#guarded((bytes: Uint8Array) => this.#text(bytes));
+  /** `frame`: not kept after the call. */
   readonly binary = this.#guarded((frame: Uint8Array) => this.#binary(frame));
   readonly onDrain = this.#guarded(() => this.#answer?.resume());
+  /** Call when the peer has disconnected. */
   readonly abort = this.#guarded(() => this.#end());
+  /** Closes the session after the running request has been answered. */
   readonly stop = this.#guarded(() => this.#stop());
 
   #text(bytes: Uint8Array): void {

@@ -26,7 +26,7 @@ const snpReportDataAt = 0x50;
 
 export interface DstackOptions {
   readonly sockets?: readonly string[];
-  readonly collateral?: CollateralSource;
+  readonly collateral?: CollateralSource | undefined;
 }
 
 export function hasDstack(paths: readonly string[] = sockets): boolean {
@@ -45,7 +45,6 @@ export async function openDstack(
   if (isFault(first)) return first;
   return {
     teeType: first.tee_type,
-    simulated: false,
     staples: first.tee_type === "tdx" && collateral !== undefined,
     async quote(reportData, until) {
       const made = await askForQuote(socket, reportData, until);

@@ -7,8 +7,6 @@ import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
 
 export interface EvidenceProvider {
   readonly teeType: TeeType;
-  /** True if no hardware attests the evidence. */
-  readonly simulated: boolean;
   /** For a simulation: the test root, DER in base64. */
   readonly root?: string;
   /**

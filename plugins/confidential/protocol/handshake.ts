@@ -51,7 +51,6 @@ export interface AnsweringEnclave {
   readonly keyset: Bytes;
   readonly signer: Signer;
   readonly session: Bytes;
-  readonly upstream?: string;
 }
 
 /** `helloBytes`: the frame as received, from which `hello` was read. */
@@ -62,13 +61,8 @@ export async function answerHello(
   enclave: AnsweringEnclave,
 ): Promise<HandshakeAnswer | Fault> {
   const ephemeral = await suite.createEphemeral();
-  const { keyset, session, upstream, signer } = enclave;
-  const core = writeCore({
-    epk: ephemeral.publicKey,
-    keyset,
-    session,
-    ...(upstream !== undefined && { upstream }),
-  });
+  const { keyset, session, signer } = enclave;
+  const core = writeCore({ epk: ephemeral.publicKey, keyset, session });
   const th1 = await suite.sha256(transcript(helloBytes, core));
   const sig = await signer.sign(handshakeMessage(th1));
   const th = await suite.sha256(joinBytes(th1, sig));

@@ -126,12 +126,7 @@ export interface OpenAiUsage {
   readonly completion_tokens_details: { readonly reasoning_tokens: number };
 }
 
-export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens): {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly cachedTokens: number;
-  readonly reasoningTokens: number;
-} {
+export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens) {
   return {
     promptTokens: prompt,
     completionTokens: completion,

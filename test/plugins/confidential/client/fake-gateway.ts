@@ -1,6 +1,5 @@
 /** A fake gateway with an enclave. It follows the protocol, except where its script says otherwise. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { WebSocketServer, type RawData, type WebSocket as ServerSocket } from "ws";
 import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
@@ -44,6 +43,7 @@ import {
   type EnclavePolicy,
   type PolicyDocument,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
+import { listen } from "../../../../src/http/demo-server.ts";
 
 /** Milliseconds since 1970. */
 export const start = Date.UTC(2026, 10, 21, 12);
@@ -181,11 +181,8 @@ export async function startFakeGateway(
     }
     sockets.handleUpgrade(request, socket, head, (accepted) => serve(gateway, served, accepted));
   });
-  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
-  // A server that listens on TCP has an address of this type.
-  const { port } = http.address() as AddressInfo;
+  const url = await listen(http, 0, "127.0.0.1");
   const served: Served = { started: at / 1000, evidence: new Map(), ctr: 0 };
-  const url = `http://127.0.0.1:${port}`;
   const gateway: FakeGateway = {
     url,
     script,
