@@ -3,7 +3,7 @@ import { checkText } from "../client/check-meanings.ts";
 import type { Verification } from "../sealed-networks/verification.ts";
 import { printable } from "./printable.ts";
 
-export interface LocalGateway {
+interface LocalGateway {
   readonly url: string;
   readonly key: string;
   readonly model: string;

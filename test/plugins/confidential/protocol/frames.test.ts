@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createWebChannel } from "../../../../plugins/confidential/client/web-channel.ts";
 import { requestPieces, type Channel } from "../../../../plugins/confidential/protocol/channel.ts";
-import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { maxFrameBytes, readHeader } from "../../../../plugins/confidential/protocol/frames.ts";
 import type { FrameHeader } from "../../../../plugins/confidential/protocol/frames.ts";
 import { createFrameWatch } from "../../../../plugins/confidential/protocol/frame-watch.ts";
