@@ -69,7 +69,7 @@ describe("a session", () => {
   });
 
   test("terminates at the gateway's enclave if that is requested, and reports it", async (t) => {
-    const { gateway, session } = await open(t, {}, { termination: "gateway" });
+    const { session } = await open(t, {}, { termination: "gateway" });
     assert.equal(session.termination, "gateway");
     assert.equal(session.role, "gateway");
     assert.equal((await session.chat({ messages }).final).verified, true);

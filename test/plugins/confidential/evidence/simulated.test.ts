@@ -241,8 +241,8 @@ describe("accepted evidence", () => {
       (await verifier.verify(evidence, { reportData }, policy, now)).assurance,
       "simulated",
     );
-    const other = { reportData: new Uint8Array(64) };
-    assert.equal((await verifier.verify(evidence, other, policy, now)).assurance, "none");
+    const otherBinding = { reportData: new Uint8Array(64) };
+    assert.equal((await verifier.verify(evidence, otherBinding, policy, now)).assurance, "none");
     const strict = { ...policy, imageHashes: [] };
     assert.equal((await verifier.verify(evidence, { reportData }, strict, now)).assurance, "none");
     const { pck_crl: _pck, ...collateral } = evidence.collateral ?? {};

@@ -120,11 +120,11 @@ describe("text frames", () => {
   });
 
   test("an error frame has a code only if the protocol defines it", () => {
-    const read = (members: object): object =>
+    const frame = (members: object): object =>
       readTextFrame(bytesOf(JSON.stringify({ type: "error", ...members })));
-    assert.deepEqual(read({ code: "REPLAY" }), { kind: "error", code: "REPLAY" });
-    assert.deepEqual(read({ code: "toString" }), { kind: "error", code: undefined });
-    assert.deepEqual(read({}), { kind: "error", code: undefined });
+    assert.deepEqual(frame({ code: "REPLAY" }), { kind: "error", code: "REPLAY" });
+    assert.deepEqual(frame({ code: "toString" }), { kind: "error", code: undefined });
+    assert.deepEqual(frame({}), { kind: "error", code: undefined });
   });
 });
 
