@@ -3,7 +3,7 @@ import attestation from "./attestation/index.ts";
 import confidentialRelay from "./confidential-relay/index.ts";
 import enclaveWorkers from "./enclave-workers/index.ts";
 import sealedNetworks from "./sealed-networks/index.ts";
-import { productionProblems } from "./enclave-workers/production.ts";
+import { productionProblems } from "./enclave-workers/options.ts";
 
 declare module "sluice-gateway/plugin" {
   interface SluiceErrors {

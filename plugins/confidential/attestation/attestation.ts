@@ -12,16 +12,13 @@ import type {
   Quote,
   QuoteFailure,
 } from "sluice-gateway/services";
-import { isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { isFault, type Fault } from "../protocol/fault.ts";
 import { label } from "../protocol/encoding.ts";
 import { isReserved } from "../protocol/report-data.ts";
 import { joinBytes, sameBytes, toHex } from "../verify/binary-text.ts";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
-import { openProvider } from "../evidence/open-provider.ts";
-import type { ProviderDeps } from "../evidence/open-provider.ts";
-import { readContent, whenAborted } from "../evidence/provider.ts";
-import type { EvidenceProvider } from "../evidence/provider.ts";
+import { openProvider, type ProviderDeps } from "../evidence/open-provider.ts";
+import { readContent, whenAborted, type EvidenceProvider } from "../evidence/provider.ts";
 import { revocationListService } from "../evidence/revocation-list.ts";
 import { simulatedRefusal } from "../evidence/simulated-allowed.ts";
 
@@ -132,7 +129,7 @@ async function make(
     binding: isRaw ? "raw" : "hashed",
     ...(!isRaw && { preimage: toHex(preimage) }),
     teeType: provider.teeType,
-    simulated: provider.simulated,
+    simulated: provider.teeType === "simulated",
   };
 }
 

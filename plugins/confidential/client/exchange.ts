@@ -5,10 +5,8 @@ import { idleMs, maxTextBytes } from "../protocol/limits.ts";
 import { isCount, readJsonObject } from "../protocol/strict-json.ts";
 import { readTextFrame } from "../protocol/text-frames.ts";
 import type { Bytes } from "../verify/binary-text.ts";
-import { isDelta } from "./answer.ts";
-import type { FinalAnswer } from "./answer.ts";
-import { createFinalAnswer } from "./final-answer.ts";
-import type { FinalFrame } from "./final-answer.ts";
+import { isDelta, type FinalAnswer } from "./answer.ts";
+import { createFinalAnswer, type FinalFrame } from "./final-answer.ts";
 import type { DeltaQueue } from "./delta-queue.ts";
 import {
   closeCodeOf,

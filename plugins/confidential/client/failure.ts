@@ -1,5 +1,4 @@
-import type { Fault, StreamCode } from "../protocol/fault.ts";
-import { closeCodes, plainCloseCodes } from "../protocol/fault.ts";
+import { closeCodes, plainCloseCodes, type Fault, type StreamCode } from "../protocol/fault.ts";
 import type { Check, VerificationReport } from "../verify/report.ts";
 
 /** The codes of the protocol, and those that only a client reports. */

@@ -1,6 +1,5 @@
-import { readJsonObject } from "../protocol/strict-json.ts";
-import type { JsonObject } from "../protocol/strict-json.ts";
-import { joinBytes } from "../verify/binary-text.ts";
+import { readJsonObject, type JsonObject } from "../protocol/strict-json.ts";
+import { readStream } from "../verify/binary-text.ts";
 import { ConfidentialError } from "./failure.ts";
 
 export interface FetchJsonOptions {
@@ -23,30 +22,12 @@ export async function fetchJson(
     const { ok, status, body } = response;
     if (status === 429 || status >= 500) throw new Error(`status ${status}`);
     if (!ok || body === null) return undefined;
-    const bytes = await readUpTo(body, maxBytes);
+    const bytes = await readStream(body, maxBytes);
     return bytes && readJsonObject(bytes, maxBytes);
   } catch {
     signal.throwIfAborted();
     const why = `${url} cannot be fetched now`;
     const checks = [{ name: "connection", result: "fail", why }] as const;
     throw new ConfidentialError("CONNECTION_FAILED", why, { checks });
-  }
-}
-
-async function readUpTo(
-  body: ReadableStream<Uint8Array>,
-  maxBytes: number,
-): Promise<Uint8Array | undefined> {
-  const reader = body.getReader();
-  const chunks: Uint8Array[] = [];
-  for (let length = 0; ;) {
-    const { done, value } = await reader.read();
-    if (done) return joinBytes(...chunks);
-    length += value.length;
-    if (length > maxBytes) {
-      await reader.cancel();
-      return undefined;
-    }
-    chunks.push(value);
   }
 }

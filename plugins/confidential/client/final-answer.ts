@@ -1,10 +1,8 @@
 import { sessionExpectation, verifyUsageReport } from "../protocol/verify-usage-report.ts";
 import type { ReportVerdict, SignedReport } from "../protocol/verify-usage-report.ts";
-import { usageOf } from "../protocol/text-frames.ts";
-import type { DoneFrame } from "../protocol/text-frames.ts";
+import { usageOf, type DoneFrame } from "../protocol/text-frames.ts";
 import type { FinalAnswer } from "./answer.ts";
-import { readPricing, recomputeCost } from "./cost.ts";
-import type { StreamPricing } from "./cost.ts";
+import { readPricing, recomputeCost, type StreamPricing } from "./cost.ts";
 import type { OpenSession } from "./handshake-attempt.ts";
 import type { Settings } from "./options.ts";
 import { webSuite } from "./web-crypto.ts";

@@ -2,8 +2,7 @@
  * Opens a session over one connection. All checks run in order, and nothing but `hello` is sent until the last one has
  * passed (confidential-stream.md, 1.2 to 1.4).
  */
-import { clientSubprotocol, writeHello } from "../protocol/hello.ts";
-import type { Hello } from "../protocol/hello.ts";
+import { clientSubprotocol, writeHello, type Hello } from "../protocol/hello.ts";
 import type { Ephemeral } from "../protocol/suite.ts";
 import type { Checklist } from "../verify/checklist.ts";
 import { attest } from "./attest.ts";
@@ -11,8 +10,7 @@ import { createHandshakeChecks } from "./handshake-attempt.ts";
 import type { HandshakeAttempt, HandshakeCheck, OpenSession } from "./handshake-attempt.ts";
 import { closeCodeOf, ConfidentialError } from "./failure.ts";
 import type { Settings } from "./options.ts";
-import { openSocket } from "./socket.ts";
-import type { SocketRequest, StreamSocket } from "./socket.ts";
+import { openSocket, type SocketRequest, type StreamSocket } from "./socket.ts";
 import { webSuite } from "./web-crypto.ts";
 
 /**

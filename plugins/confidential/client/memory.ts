@@ -1,9 +1,7 @@
 /** The data that a client keeps between sessions, to detect replays and to keep handshakes small. */
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
-import { createSeenCounters } from "../protocol/seen-counters.ts";
-import type { SeenCounters } from "../protocol/seen-counters.ts";
-import { createEvidenceVerifier } from "../verify/evidence-verifier.ts";
-import type { EvidenceVerifier } from "../verify/evidence-verifier.ts";
+import { createSeenCounters, type SeenCounters } from "../protocol/seen-counters.ts";
+import { createEvidenceVerifier, type EvidenceVerifier } from "../verify/evidence-verifier.ts";
 
 /**
  * The highest serial number that the client has seen in the policy document of each gateway. If you keep the numbers

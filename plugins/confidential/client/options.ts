@@ -1,17 +1,13 @@
 import type { ChannelOptions } from "../protocol/channel.ts";
-import { clientSubprotocol } from "../protocol/hello.ts";
-import type { Role } from "../protocol/hello.ts";
+import { clientSubprotocol, type Role } from "../protocol/hello.ts";
 import { readBytes, toBase64Url, utf8 } from "../protocol/encoding.ts";
-import { defaultPad, pads } from "../protocol/limits.ts";
-import type { Pad } from "../protocol/limits.ts";
+import { defaultPad, pads, type Pad } from "../protocol/limits.ts";
 import { isCount } from "../protocol/strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
-import { wallClock } from "./clock.ts";
-import type { ClientClock } from "./clock.ts";
-import { createClientMemory } from "./memory.ts";
-import type { ClientMemory } from "./memory.ts";
+import { wallClock, type ClientClock } from "./clock.ts";
+import { createClientMemory, type ClientMemory } from "./memory.ts";
 import { openGlobalWebSocket, type OpenWebSocket } from "./socket.ts";
 import { createWebChannel, type WebChannel } from "./web-channel.ts";
 
@@ -214,23 +210,23 @@ function readPolicyKey(text: string | undefined): Bytes | undefined {
   return key;
 }
 
+const policyMembers = [
+  "imageHashes",
+  "mrseam",
+  "advisories",
+  "minTcbEvaluation",
+  "maxCollateralAgeMs",
+  "platforms",
+  "sevSnp",
+  "allowSimulated",
+  "simulatedRoots",
+  "treatSimulatedAsVerified",
+] as const satisfies readonly (keyof VerificationPolicy)[];
+
+/** An undefined member is left out, so that it does not override the policy document. */
 function pickPolicy(options: ConnectOptions): Partial<VerificationPolicy> {
-  const { imageHashes, mrseam, advisories, minTcbEvaluation, maxCollateralAgeMs } = options;
-  const { platforms, sevSnp, allowSimulated, simulatedRoots, treatSimulatedAsVerified } = options;
-  const policy = {
-    imageHashes,
-    mrseam,
-    advisories,
-    minTcbEvaluation,
-    maxCollateralAgeMs,
-    platforms,
-    sevSnp,
-    allowSimulated,
-    simulatedRoots,
-    treatSimulatedAsVerified,
-  };
-  // An undefined member must not override the policy document.
-  return Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined));
+  const given = policyMembers.map((name) => [name, options[name]] as const);
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
 }
 
 function isNonEmptyString(value: unknown): boolean {

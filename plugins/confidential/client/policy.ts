@@ -1,8 +1,7 @@
 /** The policy of a session: the operator's document, signed by the pinned key, overridden by the caller's options. */
 import type { Role } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
-import { policyPath, readPolicyDocument } from "../protocol/policy-document.ts";
-import type { NetworkPolicy } from "../protocol/policy-document.ts";
+import { policyPath, readPolicyDocument, type NetworkPolicy } from "../protocol/policy-document.ts";
 import { snpPolicyOf } from "../protocol/sev-snp-policy.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
 import { fetchJson } from "./fetch-json.ts";

@@ -2,26 +2,13 @@
  * The encrypted channel with WebCrypto. Calls may overlap; they run in the order in which they were made, and their
  * frames have the same order.
  */
-import { createDataRules, receivesFrom, sendsTo } from "../protocol/channel.ts";
-import type { ChannelOptions, OpenedFrame } from "../protocol/channel.ts";
-import { fault, isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
-import {
-  headerBytes,
-  paddedLength,
-  readHeader,
-  tagBytes,
-  unpadData,
-  writeHeader,
-  writeNonce,
-  writePadded,
-} from "../protocol/frames.ts";
+import { FrameRules, type ChannelOptions, type OpenedFrame } from "../protocol/channel.ts";
+import { isFault, type Fault } from "../protocol/fault.ts";
+import { headerBytes, writeHeader, writeNonce, writePadded } from "../protocol/frames.ts";
 import type { FrameHeader } from "../protocol/frames.ts";
-import { createFrameWatch } from "../protocol/frame-watch.ts";
 import type { FrameWatch } from "../protocol/frame-watch.ts";
 import type { DirectionKeys } from "../protocol/handshake.ts";
-import { joinBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, type Bytes } from "../verify/binary-text.ts";
 import { webSuite } from "./web-crypto.ts";
 
 export interface WebChannel {
@@ -38,64 +25,45 @@ export interface WebChannel {
 const algorithm = "AES-GCM";
 
 export async function createWebChannel(options: ChannelOptions): Promise<WebChannel> {
-  const { end, keys, th, pad } = options;
-  const outgoing = sendsTo(end);
-  const incoming = receivesFrom(end);
-  const watch = createFrameWatch(webSuite.newHash);
-  const sent = createDataRules();
-  const received = createDataRules();
-  const sealingKey = await importKey(keys[outgoing], "encrypt");
-  const openingKey = await importKey(keys[incoming], "decrypt");
+  const { keys, th } = options;
+  const rules = new FrameRules(options, webSuite.newHash);
+  const { watch } = rules;
+  const [sealing, opening] = [keys[rules.outgoing], keys[rules.incoming]];
+  const sealingKey = await importKey(sealing, "encrypt");
+  const openingKey = await importKey(opening, "decrypt");
   const runInOrder = createSerialQueue();
 
-  async function seal(
-    type: FrameHeader["type"],
-    rid: number,
-    data: Uint8Array,
-    isEnd: boolean,
-  ): Promise<Bytes | Fault> {
-    const header: FrameHeader = { type, rid, isEnd, seq: watch.nextSeq(outgoing) };
-    const limitFault = sent.check(header, data.length);
-    if (limitFault !== undefined) return watch.fail(limitFault);
-    const plaintext = new Uint8Array(paddedLength(data.length, pad));
+  async function seal(head: Omit<FrameHeader, "seq">, data: Uint8Array): Promise<Bytes | Fault> {
+    const admitted = rules.admitSent(head, data);
+    if (isFault(admitted)) return admitted;
+    const { header, length } = admitted;
+    const plaintext = new Uint8Array(length);
     writePadded(plaintext, data);
-    const length = headerBytes + plaintext.length + tagBytes;
-    const refusal = watch.admit(outgoing, header, length);
-    if (refusal !== undefined) return refusal;
-    const head = new Uint8Array(headerBytes);
-    writeHeader(head, header);
-    const parameters = gcm(keys[outgoing], header.seq, head, th);
+    const headBytes = new Uint8Array(headerBytes);
+    writeHeader(headBytes, header);
+    const parameters = gcm(sealing, header.seq, headBytes, th);
     const sealed = await crypto.subtle.encrypt(parameters, sealingKey, plaintext);
-    const frame = joinBytes(head, new Uint8Array(sealed));
+    const frame = joinBytes(headBytes, new Uint8Array(sealed));
     watch.record(header, frame);
     return frame;
   }
 
   async function open(frame: Bytes): Promise<OpenedFrame | Fault> {
-    const header = readHeader(frame, incoming);
-    if (isFault(header)) return watch.fail(header);
-    const refusal = watch.admit(incoming, header, frame.length);
-    if (refusal !== undefined) return refusal;
-    const parameters = gcm(keys[incoming], header.seq, frame.subarray(0, headerBytes), th);
-    let plaintext: ArrayBuffer;
-    try {
-      const sealed = frame.subarray(headerBytes);
-      plaintext = await crypto.subtle.decrypt(parameters, openingKey, sealed);
-    } catch {
-      return watch.fail(fault("BAD_FRAME", "the frame cannot be opened"));
-    }
-    const data = unpadData(new Uint8Array(plaintext));
-    if (isFault(data)) return watch.fail(data);
-    const limitFault = received.check(header, data.length);
-    if (limitFault !== undefined) return watch.fail(limitFault);
-    watch.record(header, frame);
-    return { header, data };
+    const header = rules.admitReceived(frame);
+    if (isFault(header)) return header;
+    const parameters = gcm(opening, header.seq, frame.subarray(0, headerBytes), th);
+    const sealed = frame.subarray(headerBytes);
+    const plaintext = await crypto.subtle.decrypt(parameters, openingKey, sealed).then(
+      (bytes) => new Uint8Array(bytes),
+      () => undefined,
+    );
+    return rules.finishReceived(header, frame, plaintext);
   }
 
   return {
     watch,
     seal: (type, rid, data, isEnd = type === "final") =>
-      runInOrder(() => seal(type, rid, data, isEnd)),
+      runInOrder(() => seal({ type, rid, isEnd }, data)),
     open: (frame) => runInOrder(() => open(frame)),
   };
 }

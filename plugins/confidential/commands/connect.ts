@@ -24,13 +24,23 @@ import {
 import { parseDecimal } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { readOptions as readSessionOptions } from "../client/options.ts";
-import type { Verification } from "../sealed-networks/verification.ts";
-import { clientSettings, type LocalGateway } from "./client-settings.ts";
-import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";
-import { describeVerification } from "./describe-verification.ts";
+import {
+  asJson,
+  asText,
+  clientSettings,
+  describeVerification,
+  notListed,
+  type Client,
+} from "./connect-output.ts";
+import {
+  evidenceHelp,
+  evidenceOptions,
+  readEvidenceOptions,
+  readGateway,
+} from "./evidence-options.ts";
 import { printable } from "./printable.ts";
+import { whenAborted } from "../evidence/provider.ts";
 
-type Client = keyof typeof clientSettings;
 // The object has no other keys.
 const clients = Object.keys(clientSettings) as Client[];
 
@@ -96,15 +106,9 @@ interface Options {
 function readOptions(
   context: CommandContext,
   values: OptionValues,
-  [given, extra]: readonly string[],
+  positionals: readonly string[],
 ): Options {
-  if (given === undefined) throw new UsageError("missing argument URL");
-  if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
-  if (!URL.canParse(given)) throw new UsageError(`expected a URL, got "${given}"`);
-  const apiKey = optionText(values, "key") ?? context.env["SLUICE_API_KEY"] ?? "";
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
-    throw new UsageError("missing or invalid --key (or SLUICE_API_KEY)");
-  }
+  const target = readGateway(context, values, positionals);
   const port = optionText(values, "port") ?? "8117";
   if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) {
     throw new UsageError(`--port: expected a port from 0 to 65535, got "${port}"`);
@@ -117,9 +121,7 @@ function readOptions(
   const accepted = readEvidenceOptions(values);
   const [network = "", model] = [optionText(values, "network"), optionText(values, "model")];
   const names = { network: network || "any", model: model ?? "any" };
-  const { base: url } = checkedBy(() =>
-    readSessionOptions({ url: given, apiKey, ...names, ...accepted }),
-  );
+  const { base: url } = checkedBy(() => readSessionOptions({ ...target, ...names, ...accepted }));
   const keyFile = optionText(values, "key-file");
   return {
     url,
@@ -131,7 +133,7 @@ function readOptions(
     variables: {
       PORT: port,
       SLUICE_URL: url,
-      SLUICE_API_KEY: apiKey,
+      SLUICE_API_KEY: target.apiKey,
       SLUICE_NETWORK: network,
       SLUICE_MODEL: model ?? "",
       SLUICE_TERMINATION: accepted.termination ?? "",
@@ -233,7 +235,7 @@ async function serve(context: CommandContext, options: Options, folder: string):
   fatal.drain = drainOf(gateway);
   try {
     const networks = gateway.use("sealed-networks");
-    const verification = await untilAborted(context.signal, networks?.verify(model));
+    const verification = await Promise.race([networks?.verify(model), whenAborted(context.signal)]);
     // The other gateway may not answer at all, so a stop does not wait for it.
     if (context.signal.aborted) return 0;
     if (verification === undefined || verification.failedCheck !== undefined) {
@@ -253,56 +255,6 @@ async function serve(context: CommandContext, options: Options, folder: string):
   } finally {
     await gateway.stop();
   }
-}
-
-async function untilAborted<T>(
-  signal: AbortSignal,
-  value: Promise<T> | undefined,
-): Promise<T | undefined> {
-  const { promise, resolve } = Promise.withResolvers<undefined>();
-  const stop = (): void => resolve(undefined);
-  signal.addEventListener("abort", stop, { once: true });
-  if (signal.aborted) stop();
-  try {
-    return await Promise.race([value, promise]);
-  } finally {
-    signal.removeEventListener("abort", stop);
-  }
-}
-
-function notListed({ url, model }: Options, listFault: string | undefined): string {
-  if (listFault !== undefined) {
-    return printable(
-      `refused: ${url}/v1/models could not be read: ${listFault}. Nothing was sent.`,
-    );
-  }
-  const what = model === undefined ? "no model" : `no model ${model}`;
-  return printable(
-    `refused: ${url}/v1/models lists ${what} with evidence, so nothing there can be verified. Nothing was sent.\nIf the gateway itself ends the encryption, pass --network.`,
-  );
-}
-
-function asJson(local: LocalGateway, verification: Verification, { client }: Options): string {
-  const configuration = client && clientSettings[client](local);
-  return JSON.stringify({ ...local, verification, configuration });
-}
-
-function asText(local: LocalGateway, verification: Verification, { url, client }: Options): string {
-  const { network, model } = verification;
-  const settings = client === undefined ? [] : ["", clientSettings[client](local)];
-  return [
-    describeVerification(verification),
-    "",
-    `Programs of this machine can use ${printable(`${model} (network ${network} of ${url})`)}:`,
-    "",
-    `  OpenAI      ${local.url}/v1`,
-    `  Anthropic   ${local.url}`,
-    `  key         ${local.key}`,
-    `  page        ${local.url}/`,
-    ...settings,
-    "",
-    "Press Ctrl-C to stop.",
-  ].join("\n");
 }
 
 function logText(line: string, isJson: boolean): string {

@@ -3,6 +3,7 @@ import {
   optionText,
   optionTexts,
   UsageError,
+  type CommandContext,
   type OptionValues,
 } from "sluice-gateway/internal/module";
 import type { ConnectOptions } from "../client/client.ts";
@@ -28,6 +29,22 @@ export const evidenceHelp = `\
 --without-crl           SEV-SNP: accept evidence without AMD's revocation list
 --allow-simulated       accept simulated evidence, which no hardware attests
 --simulated-root B64    test root of simulated evidence, as printed by sluice dev and sluice worker`;
+
+/** Reads the argument URL and the option `--key`. Throws a UsageError if one of them is not valid. */
+export function readGateway(
+  { env }: CommandContext,
+  values: OptionValues,
+  [url, extra]: readonly string[],
+): { readonly url: string; readonly apiKey: string } {
+  if (url === undefined) throw new UsageError("missing argument URL");
+  if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
+  if (!URL.canParse(url)) throw new UsageError(`expected a URL, got "${url}"`);
+  const apiKey = optionText(values, "key") ?? env["SLUICE_API_KEY"] ?? "";
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
+    throw new UsageError("missing or invalid --key (or SLUICE_API_KEY)");
+  }
+  return { url, apiKey };
+}
 
 /** Throws a UsageError if a value is not valid. */
 export function readEvidenceOptions(

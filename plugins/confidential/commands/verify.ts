@@ -9,7 +9,12 @@ import { isObject } from "sluice-gateway/internal/toolkit";
 import { checkText } from "../client/check-meanings.ts";
 import { connect, ConfidentialError, createClientMemory } from "../client/client.ts";
 import type { Check, ConnectOptions, Session, VerificationReport } from "../client/client.ts";
-import { evidenceHelp, evidenceOptions, readEvidenceOptions } from "./evidence-options.ts";
+import {
+  evidenceHelp,
+  evidenceOptions,
+  readEvidenceOptions,
+  readGateway,
+} from "./evidence-options.ts";
 import { printable } from "./printable.ts";
 
 export const verify: Command = {
@@ -33,10 +38,8 @@ ${evidenceHelp}
     model: { type: "string" },
     ...evidenceOptions,
   },
-  async run(context, values, [url, extra]) {
-    if (url === undefined) throw new UsageError("missing argument URL");
-    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
-    const options = await readOptions(context, values, url);
+  async run(context, values, positionals) {
+    const options = await readOptions(context, values, positionals);
     if (typeof options === "string") {
       context.printToStderr(options);
       return 1;
@@ -114,12 +117,9 @@ function facts(evidence: VerificationReport | undefined): Pick<Outcome, "image_h
 async function readOptions(
   context: CommandContext,
   values: OptionValues,
-  url: string,
+  positionals: readonly string[],
 ): Promise<Options | string> {
-  const apiKey = optionText(values, "key") ?? context.env["SLUICE_API_KEY"] ?? "";
-  if (!URL.canParse(url)) throw new UsageError(`expected a URL, got "${url}"`);
-  if (!/^[\x21-\x7e]+$/.test(apiKey))
-    throw new UsageError("missing or invalid --key (or SLUICE_API_KEY)");
+  const { url, apiKey } = readGateway(context, values, positionals);
   const wanted = { network: optionText(values, "network"), model: optionText(values, "model") };
   const { network, model } = wanted;
   const target =

@@ -17,8 +17,8 @@ import type { EvidenceSource } from "sluice-gateway/services";
 import { errorCode } from "sluice-gateway/internal/toolkit";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
 import type { CollateralSource } from "../evidence/collateral.ts";
-import { revocationListService } from "../evidence/revocation-list.ts";
-import type { RevocationListSource } from "../evidence/revocation-list.ts";
+import { revocationListService, type RevocationListSource } from "../evidence/revocation-list.ts";
+import { whenAborted } from "../evidence/provider.ts";
 import { isFault } from "../protocol/fault.ts";
 import { startWorker, type RunningWorker, type WorkerOptions } from "../worker/worker.ts";
 
@@ -84,11 +84,7 @@ Environment variables:
     fatal.drain = { stop: () => started.stop(drainMs), limitMs: drainMs };
     announce(context, started);
     for (const line of warnings(options, started)) context.printToStderr(line);
-    if (!context.signal.aborted) {
-      await new Promise<void>((resolve) => {
-        context.signal.addEventListener("abort", () => resolve(), { once: true });
-      });
-    }
+    await whenAborted(context.signal);
     await started.stop(drainMs);
     return 0;
   },

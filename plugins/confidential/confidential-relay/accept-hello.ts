@@ -5,7 +5,7 @@ import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readHello, type Hello } from "../protocol/hello.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import type { AttestationFrame } from "../protocol/text-frames.ts";
-import type { UpstreamSession, AttestedUpstream } from "./upstream-session.ts";
+import type { UpstreamSession, AttestedUpstream } from "./open-enclave.ts";
 import type { SessionIds } from "./stream-store.ts";
 
 export interface AcceptHelloDeps {

@@ -9,13 +9,16 @@ import {
   type Price,
   type Receipt,
   type StreamCharge,
+  type StreamCustomer,
 } from "sluice-gateway/services";
 import { andThen } from "sluice-gateway/internal/toolkit";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { toBase64Url } from "../protocol/encoding.ts";
 import { maxUnseenTokens } from "../protocol/limits.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import type { WatchedExchange } from "../protocol/frame-watch.ts";
+import type { FrameWatch, WatchedExchange } from "../protocol/frame-watch.ts";
+import type { Hello } from "../protocol/hello.ts";
+import type { SeenCounters } from "../protocol/seen-counters.ts";
 import type { Finish, UsageReport } from "../protocol/usage-report.ts";
 import {
   sessionExpectation,
@@ -24,8 +27,21 @@ import {
 } from "../protocol/verify-usage-report.ts";
 import { countsOf, usageOf, type ReportFrame } from "../protocol/text-frames.ts";
 import { creditMilliCu } from "./retry-credits.ts";
-import type { SessionContext } from "./session-context.ts";
-import type { UpstreamSession } from "./upstream-session.ts";
+import type { UpstreamSession } from "./open-enclave.ts";
+import type { RetryCredits } from "./stream-store.ts";
+
+/** An open session, for its accounting. */
+export interface SessionContext {
+  readonly hello: Hello;
+  readonly id: string;
+  readonly upstream: UpstreamSession;
+  readonly watch: FrameWatch;
+  readonly customer: StreamCustomer;
+  readonly counters: SeenCounters;
+  readonly retryCredits: RetryCredits;
+  /** Seconds since 1970. */
+  readonly now: () => number;
+}
 
 export interface RequestBill {
   readonly receipt: Receipt;

@@ -1,9 +1,5 @@
 /** A link to an enclave in this process. It uses function calls instead of a socket, with the same backpressure. */
-import {
-  openEnclaveSession,
-  type EnclaveSession,
-  type EnclaveSessionDeps,
-} from "../enclave/session.ts";
+import { EnclaveSession, type EnclaveSessionDeps } from "../enclave/session.ts";
 import { errorFrame, fault } from "../protocol/fault.ts";
 import { LinkInbox, type EnclaveLink, type LinkListener } from "./link.ts";
 
@@ -16,7 +12,7 @@ export class LocalLink implements EnclaveLink {
   #closed = false;
 
   constructor(deps: EnclaveSessionDeps) {
-    this.#session = openEnclaveSession(deps, {
+    this.#session = new EnclaveSession(deps, {
       text: (frame) => this.#deliver((listener) => listener.onText(Buffer.from(frame))),
       binary: (frame) => this.#deliverBinary(frame),
       close: (_, error) => {

@@ -3,6 +3,7 @@
  * only after its signature, its keyset and its evidence have been checked.
  */
 import type { Clock } from "sluice-gateway/plugin";
+import type { CallRecords, Price } from "sluice-gateway/services";
 import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { readAnswer, type Attested } from "../protocol/handshake.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
@@ -25,6 +26,23 @@ export interface OpenEnclave {
   /** The assurance is never `none`. */
   readonly evidence: VerificationReport;
 }
+
+export interface AttestedUpstream extends OpenEnclave {
+  /** Undefined for the gateway's own enclave: its calls to the model are recorded as ordinary chat completions. */
+  readonly records?: CallRecords | undefined;
+  /** For log lines. Undefined for the gateway's own enclave. */
+  readonly workerId: string | undefined;
+  /** The price that is offered and reserved. A report with a lower coefficient is charged at the lower one. */
+  readonly price: Price;
+  /**
+   * `isHealthy`: false if the enclave failed, true if it did not. Undefined if the enclave refused the client's input,
+   * which does not show whether the enclave is healthy.
+   */
+  onEnd(isHealthy: boolean | undefined): void;
+}
+
+/** An open session, whose attestation has been sent to the client. */
+export type UpstreamSession = Omit<AttestedUpstream, "attestation">;
 
 export interface OpenEnclaveDeps {
   readonly clock: Clock;

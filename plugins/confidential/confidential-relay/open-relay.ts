@@ -2,7 +2,7 @@
 import { UnfinishedBytes } from "sluice-gateway/internal/http";
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
 import type { Confidential, EvidenceSource } from "sluice-gateway/services";
-import { refuseSimulated } from "./dry-run.ts";
+import { refuseSimulated } from "../evidence/simulated-allowed.ts";
 import { createOpenSessions } from "./open-sessions.ts";
 import { openOwnEnclaves } from "./own-enclaves.ts";
 import { openStreamStore } from "./open-store.ts";
@@ -45,9 +45,9 @@ export async function openRelay(host: Host, { keep }: ServiceContext): Promise<C
       termination: policies.has(network.config.name) ? "worker" : "gateway",
       openStream: (helloBytes, hello) => enclaveWorkers.openStream(network, helloBytes, hello),
     })),
-    openOwn(options) {
-      refuseSimulated(options, host);
-      return openOwnEnclaves(options.evidence, plain, own);
+    openOwn({ evidence }) {
+      refuseSimulated(evidence, host);
+      return openOwnEnclaves(evidence, plain, own);
     },
     policy: createPolicy(described, policySigner(host.seal), clock),
   });

@@ -14,7 +14,7 @@ import type { EvidenceCache } from "./evidence-cache.ts";
 import { LocalLink } from "./local-link.ts";
 import { openEnclave } from "./open-enclave.ts";
 import type { OwnEnclaves } from "./service.ts";
-import type { AttestedUpstream } from "./upstream-session.ts";
+import type { AttestedUpstream } from "./open-enclave.ts";
 
 interface OwnEnclaveDeps {
   readonly clock: Clock;
@@ -50,7 +50,7 @@ export function openOwnEnclaves(
       log.error({ evidence: source, reason: provider.message }, "this gateway has no attestation");
       return;
     }
-    if (provider.simulated) {
+    if (provider.teeType === "simulated") {
       log.warn({}, "this gateway's evidence is SIMULATED - NOT A TEE");
     }
     // Only an enclave needs the code of evidence and certificates.

@@ -1,5 +1,5 @@
 import type { HeldBytes, UnfinishedBytes } from "sluice-gateway/internal/http";
-import type { Clock, Counter, Log, Memory, Metrics, MemoryHold } from "sluice-gateway/plugin";
+import type { Clock, Log, Memory, Metrics, MemoryHold } from "sluice-gateway/plugin";
 import type { Confidential, Stream, StreamOptions } from "sluice-gateway/services";
 import { fault, type Fault } from "../protocol/fault.ts";
 import type { Hello, Role } from "../protocol/hello.ts";
@@ -9,7 +9,7 @@ import type { RequestBill } from "./billed-request.ts";
 import type { EvidenceCache } from "./evidence-cache.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { readSignedPolicy } from "./policy.ts";
-import type { AttestedUpstream } from "./upstream-session.ts";
+import type { AttestedUpstream } from "./open-enclave.ts";
 import { StreamSession, type StreamSessionDeps } from "./session.ts";
 import type { StreamStore } from "./stream-store.ts";
 
@@ -74,19 +74,13 @@ function createStream(
   own: OwnEnclaves,
   { sessionsPerKey, unfinished: limits }: StreamOptions,
 ): Stream {
-  const {
-    clock,
-    log,
-    counters,
-    receipts,
-    retryCredits,
-    metrics,
-    sessionIds,
-    quoteLimit,
-    sessions,
-  } = deps;
+  const { clock, log, counters, receipts, metrics, quoteLimit, sessions } = deps;
   const networks = new Map(deps.networks.map((network) => [network.name, network]));
-  const count = requestCounter(metrics);
+  const requests = metrics.counter(
+    "sluice_stream_requests_total",
+    "Requests of the encrypted stream, by the verdict on their usage report.",
+    ["network", "verdict"],
+  );
   const missing = metrics
     .gauge(
       "sluice_stream_reports_missing",
@@ -94,11 +88,7 @@ function createStream(
     )
     .with({});
   const shared: StreamSessionDeps = {
-    clock,
-    log,
-    counters,
-    retryCredits,
-    sessionIds,
+    ...deps,
     async open(bytes, hello, { workspaceId, keyId }) {
       const network = networks.get(hello.network);
       if (network === undefined) return fault("NETWORK_NOT_AVAILABLE", "unknown network");
@@ -120,7 +110,7 @@ function createStream(
     },
     keep({ receipt, verdict, isEmpty, isImplausible }: RequestBill) {
       const { network } = receipt.pricing;
-      count(network, verdict.unverifiedReason ?? "verified");
+      requests.with({ network, verdict: verdict.unverifiedReason ?? "verified" }).add(1);
       missing.set(counters.missing());
       if (isImplausible) {
         const { session, rid } = receipt;
@@ -138,21 +128,6 @@ function createStream(
     admit: (keyId) => sessions.begin(keyId, sessionsPerKey),
     serve: (connection, customer) => new StreamSession(connection, customer, shared).finished,
     close: () => own.close(),
-  };
-}
-
-function requestCounter(metrics: Metrics): (network: string, verdict: string) => void {
-  const family = metrics.counter(
-    "sluice_stream_requests_total",
-    "Requests of the encrypted stream, by the verdict on their usage report.",
-    ["network", "verdict"],
-  );
-  const counters = new Map<string, Counter>();
-  return (network, verdict) => {
-    const key = `${verdict} ${network}`;
-    const counter = counters.get(key) ?? family.with({ network, verdict });
-    counters.set(key, counter);
-    counter.add(1);
   };
 }
 

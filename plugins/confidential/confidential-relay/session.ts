@@ -2,7 +2,7 @@
  * Relays one client's session to an enclave. The gateway observes and accounts for the frames, but it cannot decrypt
  * them. However the session ends, every request is either charged or its reservation is released.
  */
-import type { Awaitable, Connection } from "sluice-gateway/plugin";
+import type { Awaitable, Clock, Connection } from "sluice-gateway/plugin";
 import type { StreamCustomer } from "sluice-gateway/services";
 import { andThen, guarded } from "sluice-gateway/internal/toolkit";
 import {
@@ -14,19 +14,23 @@ import {
   type Fault,
 } from "../protocol/fault.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
+import { createFrameWatch } from "../protocol/frame-watch.ts";
 import type { FrameHeader } from "../protocol/frames.ts";
+import { nodeSuite } from "../protocol/node-crypto.ts";
 import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
-import { BilledRequest, settleRequest, unreadable, type RequestBill } from "./billed-request.ts";
+import {
+  BilledRequest,
+  settleRequest,
+  unreadable,
+  type RequestBill,
+  type SessionContext,
+} from "./billed-request.ts";
 import { acceptHello, type AcceptedSession, type AcceptHelloDeps } from "./accept-hello.ts";
 import type { LinkListener } from "./link.ts";
 import { codeForClient, isClientError } from "./enclave-errors.ts";
-import {
-  createSessionContext,
-  type SessionContext,
-  type SessionContextDeps,
-} from "./session-context.ts";
-
-export interface StreamSessionDeps extends AcceptHelloDeps, SessionContextDeps {
+export interface StreamSessionDeps
+  extends AcceptHelloDeps, Pick<SessionContext, "counters" | "retryCredits"> {
+  readonly clock: Clock;
   /** Resolves to true when the receipt has been written to disk, or to false if it cannot be written. */
   keep(bill: RequestBill): Promise<boolean>;
 }
@@ -111,12 +115,21 @@ export class StreamSession implements LinkListener {
 
   #onAccepted(accepted: AcceptedSession | Fault): void {
     if (isFault(accepted)) return this.#fail(accepted);
-    const { upstream, attestation } = accepted;
+    const { attestation, ...session } = accepted;
+    const { upstream } = session;
     if (this.#isClosed) {
       upstream.link.close();
       return upstream.onEnd(true);
     }
-    this.#context = createSessionContext(accepted, this.#customer, this.#deps);
+    const { clock, counters, retryCredits } = this.#deps;
+    this.#context = {
+      ...session,
+      customer: this.#customer,
+      counters,
+      retryCredits,
+      watch: createFrameWatch(nodeSuite.newHash),
+      now: () => Math.floor(clock.now() / 1000),
+    };
     this.#timers.begin(upstream.attested.keyset.notAfter * 1000);
     this.#connection.send(attestation);
     upstream.link.listener = this;

@@ -8,6 +8,7 @@ import {
   type SurfaceHooks,
 } from "sluice-gateway/plugin";
 import type { Confidential, SignedPolicy } from "sluice-gateway/services";
+import { parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import type { ConfidentialOptions } from "./options.ts";
 
 export const digestPattern = /^(?:sha256:)?([0-9a-f]{64})$/;
@@ -30,19 +31,11 @@ export async function servePolicy(
   if (document === undefined) {
     return { answer: async () => policyReply(await relay.policy()) };
   }
-  const signed = await relay.readPolicy(await readJson(resolve(host.folder, document)));
+  const text = await readFile(resolve(host.folder, document), "utf8");
+  const signed = await relay.readPolicy(parseOrUndefined(text));
   if (typeof signed === "string") throw new Error(`${document}: ${signed}`);
   const reply = policyReply(signed);
   return { answer: () => reply };
-}
-
-async function readJson(file: string): Promise<unknown> {
-  const text = await readFile(file, "utf8");
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function policyReply(policy: SignedPolicy): Reply {

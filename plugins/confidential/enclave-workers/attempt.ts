@@ -11,7 +11,7 @@ import type {
 } from "sluice-gateway/services";
 import { guarded, isObject, parseOrUndefined } from "sluice-gateway/internal/toolkit";
 import { clientKeys } from "../protocol/handshake.ts";
-import { requestPieces, type Channel, type OpenedFrame } from "../protocol/channel.ts";
+import { requestPieces, type Channel } from "../protocol/channel.ts";
 import { isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
@@ -27,7 +27,7 @@ import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { countsOf, readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
-import { addDelta, choiceOf, MessageBuilder } from "./whole-message.ts";
+import { AnswerBuilder } from "./whole-message.ts";
 
 export interface OwnSession extends OpenEnclave {
   readonly hello: Hello;
@@ -52,16 +52,20 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
   #channel: Channel | undefined;
   #unsent: Uint8Array[] = [];
   #deadline: Disposable | undefined;
-  readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
   #report: UsageReport | undefined;
-  readonly #message = new MessageBuilder();
+  readonly #answer: AnswerBuilder;
   #paused = false;
   #hasEnded = false;
 
   constructor(call: AttemptedCall, worker: AttemptedWorker, sessions: OwnSessions) {
     this.#call = call;
+    this.#answer = new AnswerBuilder(call);
     this.worker = worker;
     this.#sessions = sessions;
+  }
+
+  get produced(): RunningAttempt["produced"] {
+    return this.#answer.produced;
   }
 
   get reported(): TokenUsage | undefined {
@@ -161,10 +165,12 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     if (opened === undefined || this.#hasEnded) return;
     if (isFault(opened)) return this.#fail({ kind: "garbage" });
     this.#restartTimeout();
-    const value = parse(opened.data);
+    const { buffer, byteOffset, length } = opened.data;
+    const text = Buffer.from(buffer, byteOffset, length).toString();
+    const value = parseOrUndefined(text);
     if (!isObject(value)) return this.#fail({ kind: "garbage" });
-    if (opened.header.type === "chunk") this.#onDelta(opened, value);
-    else this.#onFinal(value);
+    if (opened.header.type !== "chunk") return this.#onFinal(value);
+    if (!this.#answer.add(value, text)) this.#fail({ kind: "tooLarge" });
   }
 
   #readReport(frame: Buffer): void {
@@ -184,31 +190,13 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     });
   }
 
-  #onDelta({ data }: OpenedFrame, delta: Readonly<Record<string, unknown>>): void {
-    addDelta(this.produced, delta);
-    if (!this.#call.request.streamed) {
-      if (!this.#message.add(delta)) this.#fail({ kind: "tooLarge" });
-      return;
-    }
-    const { logprobs, ...own } = delta;
-    if (logprobs === undefined) this.#passOn(Buffer.from(data).toString(), null);
-    else this.#passOn(JSON.stringify(own), null, JSON.stringify(logprobs));
-  }
-
   /** The `error` of a final is for end-to-end clients; the gateway replies with its own error. */
   #onFinal({ finish_reason: finishReason, error }: Readonly<Record<string, unknown>>): void {
     if (error !== undefined || typeof finishReason !== "string") {
       return this.#fail({ kind: "unusable" });
     }
     this.finishReason = finishReason;
-    if (this.#call.request.streamed) this.#passOn("{}", finishReason);
-  }
-
-  /** `delta`, `logprobs`: JSON. */
-  #passOn(delta: string, finishReason: string | null, logprobs?: string): void {
-    const choice = choiceOf(delta, finishReason, logprobs);
-    this.#call.onChoice(choice, 0, choice.length);
-    if (!this.#hasEnded) this.#call.onRead();
+    this.#answer.finish(finishReason);
   }
 
   async #verify({ rid: reported, report, sig }: ReportFrame): Promise<void> {
@@ -239,9 +227,8 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
 
   #complete(): void {
     if (this.#hasEnded) return;
-    const { streamed } = this.#call.request;
-    const message = streamed ? undefined : this.#message.message();
-    if (!streamed && message === undefined) return this.#fail({ kind: "garbage" });
+    const message = this.#answer.whole();
+    if (message === "nameless") return this.#fail({ kind: "garbage" });
     this.#end();
     this.worker.succeeded();
     this.#call.onEnd(message);
@@ -273,10 +260,6 @@ export class EnclaveAttempt implements RunningAttempt, LinkListener {
     const { idleMs, answerMs } = network.config;
     return request.streamed ? idleMs : answerMs;
   }
-}
-
-function parse(data: Uint8Array): unknown {
-  return parseOrUndefined(Buffer.from(data.buffer, data.byteOffset, data.length).toString());
 }
 
 const statusOf: Partial<Record<StreamCode, number>> = {

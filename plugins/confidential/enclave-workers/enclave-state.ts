@@ -24,7 +24,7 @@ function openAtFirstUse(): EvidenceVerifier {
   return {
     async verify(...given) {
       opening ??= import("../verify/evidence-verifier.ts").then(({ createEvidenceVerifier }) =>
-        createEvidenceVerifier({ entries: 512 }),
+        createEvidenceVerifier(512),
       );
       return (await opening).verify(...given);
     },

@@ -1,13 +1,13 @@
 import type { Host, ServiceContext } from "sluice-gateway/plugin";
-import type { OpenNetwork, ListedWorker, NetworkConfig, Transport } from "sluice-gateway/services";
-import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
+import type { OpenNetwork } from "sluice-gateway/services";
+import type { AttestedUpstream } from "../confidential-relay/open-enclave.ts";
 import type { Fault } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
 import type { VerificationPolicy } from "../verify/policy.ts";
-import { createEnclaveState, type EnclaveState, type EnclaveDeps } from "./enclave-state.ts";
+import { createEnclaveState, type EnclaveState } from "./enclave-state.ts";
 import { openStream } from "./open-stream.ts";
 import { evidencePolicies, type Options } from "./options.ts";
-import { policyOf, type PolicyFor } from "./policy.ts";
+import { policyOf } from "./policy.ts";
 import { EnclaveRoute } from "./route.ts";
 
 export interface EnclaveWorkers {
@@ -43,29 +43,14 @@ export function openEnclaveWorkers(
       const policy = policies.get(config.name);
       // Both services read the same section, so every network of this kind has a policy.
       if (policy === undefined) throw new TypeError(`${config.name} has no evidence policy`);
-      return new EnclaveTransport(config, policy, { ...state, clock, log, changed });
+      const policyFor = policyOf(policy);
+      const deps = { ...state, clock, log, changed };
+      return {
+        routeTo: (listed) => new EnclaveRoute(config, listed, policyFor, deps),
+        // Sessions are closed by their callers.
+        close: () => Promise.resolve(),
+      };
     },
   });
   return { policies, state, openStream };
-}
-
-class EnclaveTransport implements Transport {
-  readonly #config: NetworkConfig;
-  readonly #policyFor: PolicyFor;
-  readonly #deps: EnclaveDeps;
-
-  constructor(config: NetworkConfig, policy: VerificationPolicy, deps: EnclaveDeps) {
-    this.#config = config;
-    this.#policyFor = policyOf(policy);
-    this.#deps = deps;
-  }
-
-  routeTo(listed: ListedWorker): EnclaveRoute {
-    return new EnclaveRoute(this.#config, listed, this.#policyFor, this.#deps);
-  }
-
-  /** Sessions are closed by their callers. */
-  close(): Promise<void> {
-    return Promise.resolve();
-  }
 }

@@ -1,7 +1,7 @@
 import type { NetworkModel, NetworkWorker, OpenNetwork } from "sluice-gateway/services";
 import { fault, isFault, type Fault, type StreamCode } from "../protocol/fault.ts";
 import type { Hello } from "../protocol/hello.ts";
-import type { AttestedUpstream } from "../confidential-relay/upstream-session.ts";
+import type { AttestedUpstream } from "../confidential-relay/open-enclave.ts";
 import { EnclaveRoute } from "./route.ts";
 
 const maxAttempts = 3;

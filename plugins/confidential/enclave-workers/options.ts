@@ -1,4 +1,5 @@
 import type { GatewayInfo, Host, SectionFault } from "sluice-gateway/plugin";
+import type { ProductionProblem } from "sluice-gateway/internal/module";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
 import { simulatedAllowed } from "../evidence/simulated-allowed.ts";
 import { snpPolicyOf, type SevSnpMember } from "../protocol/sev-snp-policy.ts";
@@ -73,4 +74,22 @@ export function evidenceFaults(
       };
     },
   );
+}
+
+export function productionProblems(
+  sections: Readonly<Record<string, unknown>>,
+): ProductionProblem[] {
+  // The section has been validated.
+  const networks = (sections["networks"] ?? {}) as Options["networks"];
+  return Object.entries(networks).flatMap(([name, entry]): ProductionProblem[] => {
+    if (entry === null || entry.url === undefined) return [];
+    const { kind, evidence } = entry;
+    if (kind !== "enclave" && kind !== "sealed") return [];
+    const isSimulated = evidence.kind === "simulated";
+    if (!isSimulated && evidence.image_hashes !== "any") return [];
+    const pointer = `/networks/${pointerKey(name)}/evidence`;
+    const accepted = isSimulated ? "simulated evidence" : "any image";
+    const message = `the network "${name}" accepts enclaves with ${accepted}`;
+    return [{ code: "SLUICE_STRICT_EVIDENCE", pointer, message }];
+  });
 }

@@ -1,5 +1,5 @@
-/** Builds a whole answer from the deltas of an enclave. */
-import type { ToolCall, WholeMessage } from "sluice-gateway/services";
+/** Gives the deltas of an enclave to the call that it answers. */
+import type { AttemptedCall, ToolCall, WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -22,26 +22,57 @@ function textOfDelta(delta: Json): DeltaText {
   return { content: textOf(content), reasoning: textOf(reasoning), called: called.join("") };
 }
 
-export function addDelta(
-  produced: { chunks: number; bytes: number; reasoningChunks: number; reasoningBytes: number },
-  delta: Json,
-): void {
-  const { content, reasoning, called } = textOfDelta(delta);
-  const bytes = Buffer.byteLength(content + reasoning + called);
-  if (bytes > 0) produced.chunks++;
-  produced.bytes += bytes;
-  if (reasoning !== "") produced.reasoningChunks++;
-  produced.reasoningBytes += Buffer.byteLength(reasoning);
+/** Each delta is a choice if the answer is streamed. Otherwise all deltas are one message. */
+export class AnswerBuilder {
+  readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
+  readonly #call: AttemptedCall;
+  readonly #message = new MessageBuilder();
+
+  constructor(call: AttemptedCall) {
+    this.#call = call;
+  }
+
+  /** `json`: the text of the delta, if it is known. Returns false if the answer is too large. */
+  add(delta: Json, json?: string): boolean {
+    this.#count(textOfDelta(delta));
+    if (!this.#call.request.streamed) return this.#message.add(delta);
+    const { logprobs, ...own } = delta;
+    if (logprobs === undefined) this.#passOn(json ?? JSON.stringify(own), null);
+    else this.#passOn(JSON.stringify(own), null, JSON.stringify(logprobs));
+    return true;
+  }
+
+  /** Adds the last choice of a stream. */
+  finish(finishReason: string): void {
+    if (this.#call.request.streamed) this.#passOn("{}", finishReason);
+  }
+
+  /** Returns undefined if the answer is streamed, and "nameless" if a call has no name. */
+  whole(): WholeMessage | "nameless" | undefined {
+    if (this.#call.request.streamed) return undefined;
+    return this.#message.message() ?? "nameless";
+  }
+
+  #count({ content, reasoning, called }: DeltaText): void {
+    const { produced } = this;
+    const bytes = Buffer.byteLength(content + reasoning + called);
+    if (bytes > 0) produced.chunks++;
+    produced.bytes += bytes;
+    if (reasoning !== "") produced.reasoningChunks++;
+    produced.reasoningBytes += Buffer.byteLength(reasoning);
+  }
+
+  /** `delta`, `logprobs`: JSON. */
+  #passOn(delta: string, finishReason: string | null, logprobs?: string): void {
+    const finish = JSON.stringify(finishReason);
+    const more = logprobs === undefined ? "" : `"logprobs":${logprobs},`;
+    const choice = Buffer.from(`{"index":0,"delta":${delta},${more}"finish_reason":${finish}}`);
+    this.#call.onChoice(choice, 0, choice.length);
+    this.#call.onRead();
+  }
 }
 
-/** Returns a choice of OpenAI's API. `delta`, `logprobs`: JSON. */
-export function choiceOf(delta: string, finishReason: string | null, logprobs?: string): Buffer {
-  const finish = JSON.stringify(finishReason);
-  const more = logprobs === undefined ? "" : `"logprobs":${logprobs},`;
-  return Buffer.from(`{"index":0,"delta":${delta},${more}"finish_reason":${finish}}`);
-}
-
-export class MessageBuilder {
+class MessageBuilder {
   #content = "";
   #reasoning = "";
   readonly #calls: OpenCall[] = [];

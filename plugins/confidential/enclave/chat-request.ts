@@ -6,8 +6,7 @@ import type { ContextExceeded } from "sluice-gateway/services";
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { Hello } from "../protocol/hello.ts";
 import { maxRequestBytes } from "../protocol/limits.ts";
-import { isCount, readJsonObject } from "../protocol/strict-json.ts";
-import type { JsonObject } from "../protocol/strict-json.ts";
+import { isCount, readJsonObject, type JsonObject } from "../protocol/strict-json.ts";
 
 export interface ChatRequest {
   /** The request for the upstream, as a stream with usage. */

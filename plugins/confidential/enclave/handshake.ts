@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Offer } from "sluice-gateway/services";
 import type { Channel } from "../protocol/channel.ts";
-import { fault, isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { answerHello } from "../protocol/handshake.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { createNodeChannel } from "../protocol/node-channel.ts";
@@ -17,8 +16,6 @@ export interface EnclaveHandshakeDeps {
   readonly find: (modelId: string) => Offer | undefined;
   /** Price coefficient in thousandths. By default, that of the upstream worker. */
   readonly coefficient?: number;
-  /** `sha256:<hex>` of the evidence of this enclave's upstream. */
-  readonly upstream?: string;
 }
 
 export interface EstablishedSession {
@@ -56,7 +53,7 @@ export function checkHello(hello: Hello, deps: EnclaveHandshakeDeps): Fault | un
 export async function establish(
   helloBytes: Uint8Array,
   hello: Hello,
-  { identity, upstream }: EnclaveHandshakeDeps,
+  { identity }: EnclaveHandshakeDeps,
   signal: AbortSignal,
 ): Promise<EstablishedSession | Fault> {
   const keyset = identity.current();
@@ -68,7 +65,6 @@ export async function establish(
     keyset: keyset.keyset,
     signer: keyset.hs,
     session: id,
-    ...(upstream !== undefined && { upstream }),
   });
   if (isFault(answer)) return answer;
   const { keys, th, core, sig } = answer;

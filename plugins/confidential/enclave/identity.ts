@@ -3,15 +3,12 @@
  * binds it. It is replaced long before it expires, so that every session has enough time.
  */
 import type { Clock, Log } from "sluice-gateway/plugin";
-import type { EvidenceProvider } from "../evidence/provider.ts";
-import { bindsReportData, whenAborted } from "../evidence/provider.ts";
+import { bindsReportData, whenAborted, type EvidenceProvider } from "../evidence/provider.ts";
 import { hasRevocationList } from "../evidence/revocation-list.ts";
-import { fault, isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { digestName } from "../protocol/handshake.ts";
 import type { Role } from "../protocol/hello.ts";
 import { writeKeyset } from "../protocol/keyset.ts";
-import type { Keyset } from "../protocol/keyset.ts";
 import { keysetSeconds } from "../protocol/limits.ts";
 import { createSigner, nodeSuite } from "../protocol/node-crypto.ts";
 import { evidenceDigest, sessionReportData } from "../protocol/report-data.ts";
@@ -23,7 +20,6 @@ import { createTokenBucket } from "./token-bucket.ts";
 export interface IdentityDeps {
   readonly net: string;
   readonly role: Role;
-  readonly models?: Keyset["models"];
   readonly provider: EvidenceProvider;
   readonly clock: Clock;
   readonly log?: Log;
@@ -118,11 +114,10 @@ export function createEnclaveIdentity(deps: IdentityDeps): EnclaveIdentity {
 }
 
 async function makeKeyset(deps: IdentityDeps, signal: AbortSignal): Promise<EnclaveKeyset | Fault> {
-  const { net, role, models, clock } = deps;
+  const { net, role, clock } = deps;
   const [hs, ur] = [createSigner(), createSigner()];
   const notAfter = Math.floor(clock.now() / 1000) + keysetSeconds;
-  const named = { net, role, notAfter, ...(models && { models }) };
-  const keyset = writeKeyset({ hs: hs.publicKey, ur: ur.publicKey, ...named });
+  const keyset = writeKeyset({ hs: hs.publicKey, ur: ur.publicKey, net, role, notAfter });
   if (keyset === undefined)
     return fault("ATTESTATION_UNAVAILABLE", "a name contains a lone surrogate");
   const digest = await digestName(nodeSuite, keyset);

@@ -8,17 +8,14 @@ import { guarded } from "sluice-gateway/internal/toolkit";
 import type { OpenedFrame } from "../protocol/channel.ts";
 import { closeCodes, fault, isFault, plainCloseCodes } from "../protocol/fault.ts";
 import type { Fault, StreamCode } from "../protocol/fault.ts";
-import { readHello } from "../protocol/hello.ts";
-import type { Hello } from "../protocol/hello.ts";
+import { readHello, type Hello } from "../protocol/hello.ts";
 import { SessionTimers } from "../protocol/session-timers.ts";
 import { readCancelFrame, writeReportFrame } from "../protocol/text-frames.ts";
-import { cancelled, EnclaveAnswer, refused } from "./answer.ts";
-import type { AnswerOutcome } from "./answer.ts";
+import { cancelled, EnclaveAnswer, refused, type AnswerOutcome } from "./answer.ts";
 import { readChatRequest } from "./chat-request.ts";
 import { establish, isServed, checkHello } from "./handshake.ts";
 import type { EstablishedSession, EnclaveHandshakeDeps } from "./handshake.ts";
-import { createRequestBuffer } from "./request-buffer.ts";
-import type { RequestBuffer } from "./request-buffer.ts";
+import { createRequestBuffer, type RequestBuffer } from "./request-buffer.ts";
 import { summarize, type Summary } from "./summary.ts";
 
 export interface EnclaveSessionDeps extends EnclaveHandshakeDeps {
@@ -36,27 +33,10 @@ export interface EnclavePeer {
   close(code: number, error?: { readonly code: StreamCode; readonly message: string }): void;
 }
 
-export interface EnclaveSession {
-  text(bytes: Uint8Array): void;
-  /** `frame`: not kept after the call. */
-  binary(frame: Uint8Array): void;
-  onDrain(): void;
-  /** Call when the peer has disconnected. */
-  abort(): void;
-  /** Closes the session after the running request has been answered. */
-  stop(): void;
-  /** The model that is answering. Undefined if no request is running. */
-  readonly answering: string | undefined;
-}
-
 /** Minimum time between the last report and the end of its keyset, after which verifiers refuse the report. */
 const reportMarginMs = 10_000;
 
-export function openEnclaveSession(deps: EnclaveSessionDeps, peer: EnclavePeer): EnclaveSession {
-  return new Session(deps, peer);
-}
-
-class Session implements EnclaveSession {
+export class EnclaveSession {
   readonly #deps: EnclaveSessionDeps;
   readonly #peer: EnclavePeer;
   /** `broken`: frames are not encrypted or decrypted, but a report may still have to be sent. */
@@ -92,14 +72,18 @@ class Session implements EnclaveSession {
     return guarded(run, (error) => this.#onException(error));
   }
 
+  /** The model that is answering. Undefined if no request is running. */
   get answering(): string | undefined {
     return this.#answer === undefined ? undefined : this.#established?.hello.model;
   }
 
   readonly text = this.#guarded((bytes: Uint8Array) => this.#text(bytes));
+  /** `frame`: not kept after the call. */
   readonly binary = this.#guarded((frame: Uint8Array) => this.#binary(frame));
   readonly onDrain = this.#guarded(() => this.#answer?.resume());
+  /** Call when the peer has disconnected. */
   readonly abort = this.#guarded(() => this.#end());
+  /** Closes the session after the running request has been answered. */
   readonly stop = this.#guarded(() => this.#stop());
 
   #text(bytes: Uint8Array): void {

@@ -4,22 +4,16 @@ import type { WatchedExchange } from "../protocol/frame-watch.ts";
 import { toBase64Url, utf8 } from "../protocol/encoding.ts";
 import { reportMessage, writeReport } from "../protocol/usage-report.ts";
 import { usageOf } from "../protocol/text-frames.ts";
+import type { SignedReport } from "../protocol/verify-usage-report.ts";
 import { toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
-import { tokensOf } from "./answer.ts";
-import type { AnswerOutcome } from "./answer.ts";
+import { tokensOf, type AnswerOutcome } from "./answer.ts";
 import type { EnclaveIdentity } from "./identity.ts";
 import type { EstablishedSession } from "./handshake.ts";
-
-export interface SignedBytes {
-  readonly report: Bytes;
-  readonly sig: Bytes;
-}
 
 export interface Summary {
   readonly final: Uint8Array;
   /** `watched`: all frames of the request and its answer, including `final`. */
-  report(watched: WatchedExchange): Promise<SignedBytes>;
+  report(watched: WatchedExchange): Promise<SignedReport>;
 }
 
 interface SummaryDeps {

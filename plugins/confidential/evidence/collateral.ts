@@ -7,8 +7,7 @@ import { readFile } from "node:fs/promises";
 import type { Clock } from "sluice-gateway/plugin";
 import { fromBase64, toHex } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
-import { readTdxCollateral } from "../verify/tdx-collateral.ts";
-import type { TdxCollateral } from "../verify/tdx-collateral.ts";
+import { readTdxCollateral, type TdxCollateral } from "../verify/tdx-collateral.ts";
 import { HourlyValue } from "./hourly-value.ts";
 
 /** `quote`: in base64. Undefined if the collateral is not available. Never rejects. */

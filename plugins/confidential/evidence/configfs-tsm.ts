@@ -28,8 +28,8 @@ export interface TsmOptions {
   /** Path of configfs, set only by tests. Anyone who can choose the folder can choose what is attested. */
   readonly folder?: string;
   readonly files?: TsmFiles;
-  readonly collateral?: CollateralSource;
-  readonly revocationLists?: RevocationListSource;
+  readonly collateral?: CollateralSource | undefined;
+  readonly revocationLists?: RevocationListSource | undefined;
 }
 
 interface Tsm {
@@ -54,7 +54,6 @@ export async function openConfigfsTsm(
   }
   return {
     teeType,
-    simulated: false,
     staples: (teeType === "tdx" ? collateral : revocationLists) !== undefined,
     async quote(reportData, signal) {
       const made = await runExclusively(() => {

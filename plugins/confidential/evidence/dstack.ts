@@ -5,17 +5,13 @@
 import { existsSync } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
-import { fromHex, toBase64, toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { isFault, type Fault } from "../protocol/fault.ts";
+import { fromHex, toBase64, toHex, type Bytes } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { readSnpReport } from "../verify/snp-report.ts";
 import { postJson } from "./unix-socket.ts";
-import { stapleCollateral } from "./collateral.ts";
-import type { CollateralSource } from "./collateral.ts";
-import { bindsReportData, unavailable } from "./provider.ts";
-import type { EvidenceProvider } from "./provider.ts";
+import { stapleCollateral, type CollateralSource } from "./collateral.ts";
+import { bindsReportData, unavailable, type EvidenceProvider } from "./provider.ts";
 
 /** The paths in different releases of dstack. The first one that exists is used. */
 const sockets: readonly string[] = [
@@ -30,7 +26,7 @@ const snpReportDataAt = 0x50;
 
 export interface DstackOptions {
   readonly sockets?: readonly string[];
-  readonly collateral?: CollateralSource;
+  readonly collateral?: CollateralSource | undefined;
 }
 
 export function hasDstack(paths: readonly string[] = sockets): boolean {
@@ -49,7 +45,6 @@ export async function openDstack(
   if (isFault(first)) return first;
   return {
     teeType: first.tee_type,
-    simulated: false,
     staples: first.tee_type === "tdx" && collateral !== undefined,
     async quote(reportData, until) {
       const made = await askForQuote(socket, reportData, until);

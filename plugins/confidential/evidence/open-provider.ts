@@ -32,17 +32,16 @@ export async function openProvider(
 ): Promise<EvidenceProvider | Fault> {
   const { clock, simulatedAllowed, collateral, revocationLists, tsm, dstack } = deps;
   const { seed = randomBytes(32) } = deps;
-  const stapled = collateral === undefined ? {} : { collateral };
   if (source === "simulated") {
     if (!simulatedAllowed) return unavailable(simulatedRefusal);
     return createSimulatedProvider(seed, clock);
   }
   const isDstack = source === "dstack" || (source === "auto" && hasDstack(dstack?.sockets));
-  if (isDstack) return openDstack({ ...dstack, ...stapled }, signal);
+  if (isDstack) return openDstack({ ...dstack, collateral }, signal);
   return openConfigfsTsm(source === "tdx" || source === "sev-snp" ? source : "any", {
     ...tsm,
-    ...stapled,
-    ...(revocationLists !== undefined && { revocationLists }),
+    collateral,
+    revocationLists,
   });
 }
 
@@ -54,7 +53,6 @@ export async function createSimulatedProvider(
   const platform = await createSimulatedPlatform(seed);
   return {
     teeType: "simulated",
-    simulated: true,
     root: platform.root,
     quote: (reportData) => Promise.resolve(platform.evidence(reportData, clock.now())),
   };

@@ -1,17 +1,12 @@
-import { fault, isFault } from "../protocol/fault.ts";
-import type { Fault } from "../protocol/fault.ts";
+import { fault, isFault, type Fault } from "../protocol/fault.ts";
 import { reportDataBytes } from "../protocol/report-data.ts";
-import { sameBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
-import { readEvidence } from "../verify/evidence.ts";
-import type { AttestationEvidence, TeeType } from "../verify/evidence.ts";
+import { sameBytes, type Bytes } from "../verify/binary-text.ts";
+import { readEvidence, type AttestationEvidence, type TeeType } from "../verify/evidence.ts";
 import { readSnpReport, snpImageHash } from "../verify/snp-report.ts";
 import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
 
 export interface EvidenceProvider {
   readonly teeType: TeeType;
-  /** True if no hardware attests the evidence. */
-  readonly simulated: boolean;
   /** For a simulation: the test root, DER in base64. */
   readonly root?: string;
   /**

@@ -4,11 +4,9 @@
  * the server does not have to be trusted.
  */
 import type { Clock } from "sluice-gateway/plugin";
-import { joinBytes, toBase64 } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, readStream, toBase64, type Bytes } from "../verify/binary-text.ts";
 import { readRevocationList } from "../verify/crl.ts";
-import { readEvidence } from "../verify/evidence.ts";
-import type { AttestationEvidence } from "../verify/evidence.ts";
+import { readEvidence, type AttestationEvidence } from "../verify/evidence.ts";
 import type { SnpProduct } from "../verify/policy.ts";
 import { certificateGuids, readCertificateTable, readVcek } from "../verify/snp-certificates.ts";
 import { HourlyValue } from "./hourly-value.ts";
@@ -49,15 +47,9 @@ function validList(bytes: Uint8Array): Bytes | undefined {
 async function fetchList(url: string, signal: AbortSignal): Promise<Uint8Array> {
   const response = await fetch(url, { signal, redirect: "error" });
   if (!response.ok || response.body === null) throw new Error(`HTTP status ${response.status}`);
-  const body: ReadableStream<Uint8Array> = response.body;
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of body) {
-    length += chunk.length;
-    if (length > maxListBytes) throw new Error("the list is too long");
-    chunks.push(chunk);
-  }
-  return joinBytes(...chunks);
+  const list = await readStream(response.body, maxListBytes);
+  if (list === undefined) throw new Error("the list is too long");
+  return list;
 }
 
 export async function stapleRevocationList(

@@ -1,7 +1,6 @@
 import { toHex } from "../verify/binary-text.ts";
 import type { TdxCollateral } from "../verify/tdx-collateral.ts";
-import { revocationList, simulatedMachine, writePem } from "./simulated-pki.ts";
-import type { SimulatedPki } from "./simulated-pki.ts";
+import { revocationList, simulatedMachine, writePem, type SimulatedPki } from "./simulated-pki.ts";
 import { simulatedEnclave } from "./simulated-quote.ts";
 
 /** Tests vary the state of the platform so that clients refuse the evidence. */

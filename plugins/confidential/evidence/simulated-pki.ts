@@ -1,15 +1,24 @@
 /**
- * The certificates and revocation lists have the same structure as Intel's, under a root whose name marks it as a
- * simulation.
+ * The keys, certificates and revocation lists of a simulated platform. They have the same structure as Intel's, under a
+ * root whose name marks it as a simulation. The same seed gives the same platform, byte for byte. That requires
+ * deterministic signatures (RFC 6979), which node:crypto does not support.
  */
+import { hkdfSync } from "node:crypto";
+import { mapHashToField } from "@noble/curves/abstract/modular.js";
+import { p256 } from "@noble/curves/nist.js";
+import { sha256 } from "@noble/hashes/sha2.js";
 import { AsnEnumeratedConverter, AsnIntegerConverter, OctetString } from "@peculiar/asn1-schema";
 import * as x509 from "@peculiar/asn1-x509";
 import { EcdsaSignature, Fields, writeAsn1 } from "../verify/asn1.ts";
-import { joinBytes, toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, toHex, type Bytes } from "../verify/binary-text.ts";
 import { simulatedRootName } from "../verify/simulation.ts";
-import { deriveBytes, deriveKey } from "./simulated-keys.ts";
-import type { SigningKey } from "./simulated-keys.ts";
+
+export interface SigningKey {
+  /** X and Y, 64 bytes. */
+  readonly point: Bytes;
+  /** r and s, 64 bytes, over the SHA-256 of the message. */
+  sign(message: Uint8Array): Bytes;
+}
 
 export interface CertifiedKey {
   readonly key: SigningKey;
@@ -44,7 +53,7 @@ const validity = new x509.Validity({
   notAfter: new Date(Date.UTC(2049, 11, 31)),
 });
 const ecdsaSha256 = new x509.AlgorithmIdentifier({ algorithm: "1.2.840.10045.4.3.2" });
-const p256 = new x509.AlgorithmIdentifier({
+const ecP256 = new x509.AlgorithmIdentifier({
   algorithm: "1.2.840.10045.2.1",
   // The object identifier 1.2.840.10045.3.1.7.
   parameters: Uint8Array.of(6, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7).buffer,
@@ -81,7 +90,7 @@ function certify(
     validity,
     subject: name,
     subjectPublicKeyInfo: new x509.SubjectPublicKeyInfo({
-      algorithm: p256,
+      algorithm: ecP256,
       subjectPublicKey: joinBytes(Uint8Array.of(4), key.point).buffer,
     }),
     extensions: new x509.Extensions(extensions),
@@ -194,4 +203,19 @@ export function writePem(...holders: readonly CertifiedKey[]): string {
       return `-----BEGIN CERTIFICATE-----\n${lines.join("\n")}\n-----END CERTIFICATE-----\n`;
     })
     .join("");
+}
+
+/** `name`: distinguishes the keys of one platform. */
+export function deriveKey(seed: Uint8Array, name: string): SigningKey {
+  const material = deriveBytes(seed, `key ${name}`, 48);
+  const secret = mapHashToField(material, p256.Point.Fn.ORDER);
+  return {
+    point: Uint8Array.from(p256.getPublicKey(secret, false).subarray(1)),
+    sign: (message) => Uint8Array.from(p256.sign(sha256(message), secret).toBytes("compact")),
+  };
+}
+
+/** HKDF-SHA-256 without salt. */
+function deriveBytes(seed: Uint8Array, name: string, length: number): Bytes {
+  return new Uint8Array(hkdfSync("sha256", seed, "", `sluice simulated tdx ${name}`, length));
 }

@@ -1,10 +1,8 @@
 /** Quotes of a simulated TDX platform, version 4 (TDX 1.0) and 5 (TDX 1.5), signed like those of a quoting enclave. */
 import { createHash } from "node:crypto";
-import { joinBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, type Bytes } from "../verify/binary-text.ts";
 import { tdReportLayout } from "../verify/tdx-quote.ts";
-import { writePem } from "./simulated-pki.ts";
-import type { SimulatedPki } from "./simulated-pki.ts";
+import { writePem, type SimulatedPki } from "./simulated-pki.ts";
 
 export const simulatedEnclave = {
   mrsigner: sha("sha256", "simulated quoting enclave"),
@@ -20,8 +18,6 @@ export interface SimulatedTd {
   /** 64 bytes. */
   readonly reportData: Uint8Array;
   readonly rtmr3: Uint8Array;
-  /** Name that represents the measured code. Each name has its own MRTD, and therefore its own image hash. */
-  readonly image: string;
   readonly isDebug: boolean;
   readonly version: 4 | 5;
 }
@@ -33,7 +29,7 @@ function writeTdReport(td: SimulatedTd): Bytes {
     // Bit 0 is DEBUG, bit 28 SEPT_VE_DISABLE.
     tdAttributes: Uint8Array.of(td.isDebug ? 1 : 0, 0, 0, 0x10, 0, 0, 0, 0),
     xfam: Uint8Array.of(0xe7, 2, 6, 0, 0, 0, 0, 0),
-    mrtd: sha("sha384", `simulated image ${td.image}`),
+    mrtd: sha("sha384", "simulated image sluice"),
     rtmr0: sha("sha384", "simulated rtmr0"),
     rtmr1: sha("sha384", "simulated rtmr1"),
     rtmr2: sha("sha384", "simulated rtmr2"),

@@ -7,8 +7,7 @@ import { toBase64 } from "../verify/binary-text.ts";
 import type { AttestationEvidence } from "../verify/evidence.ts";
 import { simulatedMarker } from "../verify/simulation.ts";
 import { readTdxQuote, tdxImageHash } from "../verify/tdx-quote.ts";
-import { writeCollateral } from "./simulated-collateral.ts";
-import type { SimulatedCollateralState } from "./simulated-collateral.ts";
+import { writeCollateral, type SimulatedCollateralState } from "./simulated-collateral.ts";
 import { createPki } from "./simulated-pki.ts";
 import { writeQuote } from "./simulated-quote.ts";
 
@@ -30,21 +29,15 @@ export interface SimulatedState extends Partial<SimulatedCollateralState> {
 const seedBytes = 32;
 const lifetimeMs = 30 * 24 * 3_600_000;
 
-/**
- * `seed`: 32 bytes; the same seed gives the same root. `image`: represents the measured code; each name has its own
- * image hash.
- */
-export async function createSimulatedPlatform(
-  seed: Uint8Array,
-  image: string = "sluice",
-): Promise<SimulatedPlatform> {
+/** `seed`: 32 bytes; the same seed gives the same root. */
+export async function createSimulatedPlatform(seed: Uint8Array): Promise<SimulatedPlatform> {
   if (seed.length !== seedBytes) throw new RangeError(`the seed must have ${seedBytes} bytes`);
   const pki = createPki(seed);
   const marker = await simulatedMarker();
   const write = (reportData: Uint8Array, state: SimulatedState): Uint8Array<ArrayBuffer> => {
     const { isDebug = false, isUnmarked = false, version = 4 } = state;
     const rtmr3 = isUnmarked ? new Uint8Array(48) : marker;
-    return writeQuote(pki, { reportData, rtmr3, image, isDebug, version });
+    return writeQuote(pki, { reportData, rtmr3, isDebug, version });
   };
   const sample = readTdxQuote(write(new Uint8Array(64), {}));
   if (sample === undefined) throw new Error("the simulated quote cannot be read");

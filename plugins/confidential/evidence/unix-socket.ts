@@ -1,4 +1,5 @@
 import { request } from "node:http";
+import { parseOrUndefined } from "sluice-gateway/internal/toolkit";
 
 const timeoutMs = 15_000;
 const maxBytes = 4 * 1024 * 1024;
@@ -34,7 +35,11 @@ export function postJson(
         else pieces.push(piece);
       });
       response.on("end", () => {
-        resolve(response.statusCode === 200 ? parse(Buffer.concat(pieces)) : undefined);
+        resolve(
+          response.statusCode === 200
+            ? parseOrUndefined(Buffer.concat(pieces).toString())
+            : undefined,
+        );
       });
       // Has no effect after `end`.
       response.on("close", fail);
@@ -49,12 +54,4 @@ export function postJson(
   });
   outgoing.end(text);
   return promise;
-}
-
-function parse(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }

@@ -1,11 +1,11 @@
-/** The interface of a session's encrypted channel, and the checks of decrypted data that both implementations share. */
-import { fault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+/** The interface of a session's encrypted channel, and the rules that both implementations share. */
+import { fault, isFault, type Fault } from "./fault.ts";
+import { headerBytes, paddedLength, readHeader, tagBytes, unpadData } from "./frames.ts";
 import type { Direction, FrameHeader } from "./frames.ts";
-import type { FrameWatch } from "./frame-watch.ts";
+import { createFrameWatch, type FrameWatch } from "./frame-watch.ts";
 import type { SessionKeys } from "./handshake.ts";
-import { maxFrameDataBytes, maxRequestBytes, requestPieceBytes } from "./limits.ts";
-import type { Pad } from "./limits.ts";
+import { maxFrameDataBytes, maxRequestBytes, requestPieceBytes, type Pad } from "./limits.ts";
+import type { IncrementalHash } from "./suite.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 export interface ChannelOptions {
@@ -34,36 +34,76 @@ export interface Channel {
   readonly watch: FrameWatch;
 }
 
-export function sendsTo(end: ChannelOptions["end"]): Direction {
-  return end === "client" ? "c2s" : "s2c";
+/** The part of a channel that does not encrypt: the order of the frames, their padding and the limits. */
+export class FrameRules {
+  readonly outgoing: Direction;
+  readonly incoming: Direction;
+  readonly watch: FrameWatch;
+  readonly #pad: Pad;
+  readonly #sentFault = createDataRules();
+  readonly #receivedFault = createDataRules();
+
+  constructor({ end, pad }: ChannelOptions, newHash: () => IncrementalHash) {
+    this.outgoing = end === "client" ? "c2s" : "s2c";
+    this.incoming = end === "client" ? "s2c" : "c2s";
+    this.watch = createFrameWatch(newHash);
+    this.#pad = pad;
+  }
+
+  /** Admits the next frame of this end. Returns its header and the size of its plaintext. */
+  admitSent(
+    { type, rid, isEnd }: Omit<FrameHeader, "seq">,
+    data: Uint8Array,
+  ): { readonly header: FrameHeader; readonly length: number } | Fault {
+    const { outgoing, watch } = this;
+    const header = { type, rid, isEnd, seq: watch.nextSeq(outgoing) };
+    const tooMuch = this.#sentFault(header, data.length);
+    if (tooMuch !== undefined) return watch.fail(tooMuch);
+    const length = paddedLength(data.length, this.#pad);
+    return watch.admit(outgoing, header, headerBytes + length + tagBytes) ?? { header, length };
+  }
+
+  admitReceived(frame: Uint8Array): FrameHeader | Fault {
+    const header = readHeader(frame, this.incoming);
+    if (isFault(header)) return this.watch.fail(header);
+    return this.watch.admit(this.incoming, header, frame.length) ?? header;
+  }
+
+  /** Reads the plaintext of an admitted frame. `plaintext`: undefined if the frame cannot be decrypted. */
+  finishReceived(
+    header: FrameHeader,
+    frame: Uint8Array,
+    plaintext: Uint8Array | undefined,
+  ): OpenedFrame | Fault {
+    const { watch } = this;
+    if (plaintext === undefined) {
+      return watch.fail(fault("BAD_FRAME", "the frame cannot be opened"));
+    }
+    const data = unpadData(plaintext);
+    if (isFault(data)) return watch.fail(data);
+    const tooMuch = this.#receivedFault(header, data.length);
+    if (tooMuch !== undefined) return watch.fail(tooMuch);
+    watch.record(header, frame);
+    return { header, data };
+  }
 }
 
-export function receivesFrom(end: ChannelOptions["end"]): Direction {
-  return end === "client" ? "s2c" : "c2s";
-}
-
-/** Checks decrypted data, which only the two ends see, and limits the size of requests. */
-export interface DataRules {
-  check(header: Pick<FrameHeader, "type" | "rid">, dataBytes: number): Fault | undefined;
-}
-
-export function createDataRules(): DataRules {
+/** Returns the check of one direction's decrypted data, which only the two ends see. It limits the size of requests. */
+function createDataRules(): (header: FrameHeader, dataBytes: number) => Fault | undefined {
   let rid = 0;
   let requestBytes = 0;
-  return {
-    check(header, dataBytes) {
-      if (dataBytes > maxFrameDataBytes) {
-        return fault("LIMIT_EXCEEDED", "the frame contains too much data");
-      }
-      if (header.type === "cancel" && dataBytes > 0)
-        return fault("BAD_FRAME", "a cancel frame must not contain data");
-      if (header.type !== "request") return undefined;
-      requestBytes = header.rid === rid ? requestBytes + dataBytes : dataBytes;
-      rid = header.rid;
-      return requestBytes > maxRequestBytes
-        ? fault("LIMIT_EXCEEDED", "the request is too long")
-        : undefined;
-    },
+  return (header, dataBytes) => {
+    if (dataBytes > maxFrameDataBytes) {
+      return fault("LIMIT_EXCEEDED", "the frame contains too much data");
+    }
+    if (header.type === "cancel" && dataBytes > 0)
+      return fault("BAD_FRAME", "a cancel frame must not contain data");
+    if (header.type !== "request") return undefined;
+    requestBytes = header.rid === rid ? requestBytes + dataBytes : dataBytes;
+    rid = header.rid;
+    return requestBytes > maxRequestBytes
+      ? fault("LIMIT_EXCEEDED", "the request is too long")
+      : undefined;
   };
 }
 

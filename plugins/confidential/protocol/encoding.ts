@@ -2,8 +2,7 @@
  * Encodings of the protocol: bytes that are hashed, signed or encrypted (confidential-stream.md, 1.3), and base64url.
  */
 import { canonicalJson } from "sluice-gateway/internal/toolkit";
-import { fromBase64, toBase64 } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { fromBase64, toBase64, type Bytes } from "../verify/binary-text.ts";
 
 const encoder = new TextEncoder();
 

@@ -2,10 +2,8 @@
  * Checks the order and the limits of one session's frames, and computes the digests that a report must repeat. Client,
  * relay and enclave watch the same frames and reach the same result. A watch does not decrypt.
  */
-import { fault, isFault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
-import { headerBytes, readHeader, tagBytes } from "./frames.ts";
-import type { Direction, FrameHeader } from "./frames.ts";
+import { fault, isFault, type Fault } from "./fault.ts";
+import { headerBytes, readHeader, tagBytes, type Direction, type FrameHeader } from "./frames.ts";
 import { label, writeU32 } from "./encoding.ts";
 import { maxFrames, maxPlaintextBytes, maxRequestBytes, maxRequests } from "./limits.ts";
 import type { IncrementalHash } from "./suite.ts";

@@ -2,14 +2,16 @@
  * The layout of binary frames: the header of 16 bytes, readable by everyone but protected against changes, and the
  * plaintext with its padding.
  */
-import { fault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+import { fault, type Fault } from "./fault.ts";
 import { readU32, writeU32 } from "./encoding.ts";
 import { maxFrameDataBytes } from "./limits.ts";
 
 /** Client to server, or server to client. */
 export type Direction = "c2s" | "s2c";
-export type FrameType = "request" | "chunk" | "final" | "cancel";
+
+/** The number of a type on the wire is its place. */
+const types = [undefined, "request", "chunk", "final", "cancel"] as const;
+type FrameType = NonNullable<(typeof types)[number]>;
 
 export interface FrameHeader {
   readonly type: FrameType;
@@ -28,19 +30,6 @@ export const maxFrameBytes = headerBytes + maxPaddedBytes + tagBytes;
 
 const version = 1;
 const endFlag = 1;
-const typeNumbers: Readonly<Record<FrameType, number>> = {
-  request: 1,
-  chunk: 2,
-  final: 3,
-  cancel: 4,
-};
-const types: readonly (FrameType | undefined)[] = [
-  undefined,
-  "request",
-  "chunk",
-  "final",
-  "cancel",
-];
 
 /** Returns the direction of frames of that type. A frame in the other direction is a reflection attack. */
 function directionOf(type: FrameType): Direction {
@@ -72,7 +61,7 @@ export function readHeader(frame: Uint8Array, direction: Direction): FrameHeader
 /** Writes the 16 bytes of the header at the start of `target`. `seq` must be below 2^32. */
 export function writeHeader(target: Uint8Array, header: FrameHeader): void {
   target[0] = version;
-  target[1] = typeNumbers[header.type];
+  target[1] = types.indexOf(header.type);
   target[2] = header.isEnd ? endFlag : 0;
   target[3] = 0;
   writeU32(target, 4, header.rid);

@@ -2,15 +2,12 @@
  * The bytes that both ends hash and sign, and the keys that they derive (confidential-stream.md, 1.3). A relay checks
  * the same signature, but only the two ends have the keys.
  */
-import { fault, isFault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+import { fault, isFault, type Fault } from "./fault.ts";
 import type { Hello, Role } from "./hello.ts";
-import { keysetFault, readCore, readKeyset, writeCore } from "./keyset.ts";
-import type { Core, Keyset } from "./keyset.ts";
+import { keysetFault, readCore, readKeyset, writeCore, type Core, type Keyset } from "./keyset.ts";
 import { label, lengthPrefixed } from "./encoding.ts";
 import type { Ephemeral, Signer, Suite } from "./suite.ts";
-import { isZero, joinBytes, toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { isZero, joinBytes, toHex, type Bytes } from "../verify/binary-text.ts";
 
 export interface DirectionKeys {
   readonly key: Bytes;
@@ -54,7 +51,6 @@ export interface AnsweringEnclave {
   readonly keyset: Bytes;
   readonly signer: Signer;
   readonly session: Bytes;
-  readonly upstream?: string;
 }
 
 /** `helloBytes`: the frame as received, from which `hello` was read. */
@@ -65,13 +61,8 @@ export async function answerHello(
   enclave: AnsweringEnclave,
 ): Promise<HandshakeAnswer | Fault> {
   const ephemeral = await suite.createEphemeral();
-  const { keyset, session, upstream, signer } = enclave;
-  const core = writeCore({
-    epk: ephemeral.publicKey,
-    keyset,
-    session,
-    ...(upstream !== undefined && { upstream }),
-  });
+  const { keyset, session, signer } = enclave;
+  const core = writeCore({ epk: ephemeral.publicKey, keyset, session });
   const th1 = await suite.sha256(transcript(helloBytes, core));
   const sig = await signer.sign(handshakeMessage(th1));
   const th = await suite.sha256(joinBytes(th1, sig));

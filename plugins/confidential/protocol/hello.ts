@@ -1,11 +1,8 @@
 /** The `hello` frame, with which a client requests a session. Its bytes are hashed as received and never rewritten. */
-import { fault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+import { fault, type Fault } from "./fault.ts";
 import { isDigestName, readBytes, toBase64Url, utf8 } from "./encoding.ts";
-import { defaultPad, maxHelloBytes, pads } from "./limits.ts";
-import type { Pad } from "./limits.ts";
-import { isCount, readJsonObject } from "./strict-json.ts";
-import type { JsonObject } from "./strict-json.ts";
+import { defaultPad, maxHelloBytes, pads, type Pad } from "./limits.ts";
+import { isCount, readJsonObject, type JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 /** The only cipher suite: nothing is negotiated. */

@@ -3,8 +3,7 @@
  * part of one handshake.
  */
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { fault } from "./fault.ts";
-import type { Fault } from "./fault.ts";
+import { fault, type Fault } from "./fault.ts";
 import type { Role } from "./hello.ts";
 import { canonicalBytes, fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxKeysetSeconds, maxTextBytes } from "./limits.ts";

@@ -7,13 +7,10 @@ import { parseTime } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import type { Role } from "./hello.ts";
 import { canonicalBytes, fromBase64Url, label, readBytes, toBase64Url } from "./encoding.ts";
-import { readSevSnp } from "./sev-snp-policy.ts";
-import type { SevSnpMember } from "./sev-snp-policy.ts";
-import { isCount, readJsonObject } from "./strict-json.ts";
-import type { JsonObject } from "./strict-json.ts";
+import { readSevSnp, type SevSnpMember } from "./sev-snp-policy.ts";
+import { isCount, readJsonObject, type JsonObject } from "./strict-json.ts";
 import type { Signer, Suite } from "./suite.ts";
-import { joinBytes, sameBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, sameBytes, type Bytes } from "../verify/binary-text.ts";
 
 export const policyPath = "/.well-known/confidential-policy.json";
 

@@ -3,8 +3,7 @@ import type { Role } from "./hello.ts";
 import { canonicalBytes, utf8 } from "./encoding.ts";
 import type { Suite } from "./suite.ts";
 import { digestName } from "./handshake.ts";
-import { toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { toHex, type Bytes } from "../verify/binary-text.ts";
 
 export const reportDataBytes = 64;
 

@@ -7,8 +7,7 @@ export interface SessionTimerHandlers {
   idleTimeout(): void;
   /** Returns true while silence is expected, which prevents `idleTimeout`. Missing if silence is never expected. */
   isSilenceExpected?(): boolean;
-  /** Missing if `onRequestFrame` is not used. */
-  requestTimeout?(): void;
+  requestTimeout(): void;
   sessionTimeout(): void;
 }
 
@@ -42,7 +41,7 @@ export class SessionTimers implements Disposable {
 
   /** Call for each frame of a request that is not its last. The first of them starts the timer. */
   onRequestFrame(): void {
-    this.#request ??= this.#clock.after(requestMs, () => this.#handlers.requestTimeout?.());
+    this.#request ??= this.#clock.after(requestMs, () => this.#handlers.requestTimeout());
   }
 
   /** Call when the request is complete or was cancelled. */

@@ -1,11 +1,9 @@
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { fault, isStreamCode } from "./fault.ts";
-import type { Fault, StreamCode } from "./fault.ts";
+import { fault, isStreamCode, type Fault, type StreamCode } from "./fault.ts";
 import { fromBase64Url, isDigestName, readBytes, toBase64Url } from "./encoding.ts";
 import { maxTextBytes } from "./limits.ts";
 import type { ReportTokens, DoneUsage } from "./usage-report.ts";
-import { isCount, readJsonObject } from "./strict-json.ts";
-import type { JsonObject } from "./strict-json.ts";
+import { isCount, readJsonObject, type JsonObject } from "./strict-json.ts";
 import type { Bytes } from "../verify/binary-text.ts";
 
 export interface AttestationFrame {
@@ -128,12 +126,7 @@ export interface OpenAiUsage {
   readonly completion_tokens_details: { readonly reasoning_tokens: number };
 }
 
-export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens): {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly cachedTokens: number;
-  readonly reasoningTokens: number;
-} {
+export function countsOf({ prompt, completion, cached, reasoning }: ReportTokens) {
   return {
     promptTokens: prompt,
     completionTokens: completion,

@@ -4,10 +4,10 @@
 import { isObject } from "sluice-gateway/internal/toolkit";
 import { canonicalBytes, isDigestName, label, readBytes } from "./encoding.ts";
 import { isCount, readJsonObject } from "./strict-json.ts";
-import { joinBytes } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { joinBytes, type Bytes } from "../verify/binary-text.ts";
 
-export type Finish = "stop" | "length" | "cancel" | "error";
+const finishes = ["stop", "length", "cancel", "error"] as const;
+export type Finish = (typeof finishes)[number];
 
 /** `prompt` includes the cached tokens, and `completion` includes the reasoning tokens. */
 export interface ReportTokens {
@@ -45,7 +45,6 @@ export interface UsageReport {
 
 const type = "cstream-usage/1";
 const maxReportBytes = 16_384;
-const finishes: readonly unknown[] = ["stop", "length", "cancel", "error"] satisfies Finish[];
 
 /** Returns the bytes to sign and to send. Undefined if a name contains a lone surrogate. */
 export function writeReport(report: UsageReport): Bytes | undefined {
@@ -82,7 +81,7 @@ function readTokens(value: unknown): ReportTokens | undefined {
 }
 
 function isFinish(value: unknown): value is Finish {
-  return finishes.includes(value);
+  return finishes.some((each) => each === value);
 }
 
 function isHash(value: unknown): value is string {

@@ -7,13 +7,10 @@ import type { Attested } from "./handshake.ts";
 import type { Hello } from "./hello.ts";
 import { toBase64Url } from "./encoding.ts";
 import { maxKeysetSeconds, maxUnseenTokens, reportSkewSeconds } from "./limits.ts";
-import { readReport, reportMessage } from "./usage-report.ts";
-import type { DoneUsage, UsageReport } from "./usage-report.ts";
+import { readReport, reportMessage, type DoneUsage, type UsageReport } from "./usage-report.ts";
 import type { Suite } from "./suite.ts";
-import { createChecklist } from "../verify/checklist.ts";
-import type { Checklist } from "../verify/checklist.ts";
-import { toHex } from "../verify/binary-text.ts";
-import type { Bytes } from "../verify/binary-text.ts";
+import { createChecklist, type Checklist } from "../verify/checklist.ts";
+import { toHex, type Bytes } from "../verify/binary-text.ts";
 import type { Check } from "../verify/report.ts";
 
 export type UnverifiedReason =

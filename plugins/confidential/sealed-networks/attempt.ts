@@ -16,10 +16,9 @@ import {
   ConfidentialError,
   type Answer,
   type ChatRequest,
-  type Delta,
   type FinalAnswer,
 } from "../client/client.ts";
-import { addDelta, choiceOf, MessageBuilder } from "../enclave-workers/whole-message.ts";
+import { AnswerBuilder } from "../enclave-workers/whole-message.ts";
 import { countsOf } from "../protocol/text-frames.ts";
 import { billFault, priceText } from "./bill.ts";
 import type { ReservedSession, SealedSessions } from "./sealed-sessions.ts";
@@ -33,7 +32,6 @@ const requestErrors: ReadonlySet<string | undefined> = new Set([
 
 export class SealedAttempt implements RunningAttempt {
   readonly worker: AttemptedWorker;
-  readonly produced = { chunks: 0, bytes: 0, reasoningChunks: 0, reasoningBytes: 0 };
   finishReason: string | undefined = undefined;
   reported: TokenUsage | undefined = undefined;
   price: Price | undefined = undefined;
@@ -41,7 +39,7 @@ export class SealedAttempt implements RunningAttempt {
   hasRequest = false;
   readonly #call: AttemptedCall;
   readonly #sessions: SealedSessions;
-  readonly #message = new MessageBuilder();
+  readonly #answer: AnswerBuilder;
   readonly #cancel = new AbortController();
   #session: ReservedSession | undefined;
   /** Resolves when the client can receive more. Undefined while it can. */
@@ -50,8 +48,13 @@ export class SealedAttempt implements RunningAttempt {
 
   constructor(call: AttemptedCall, worker: AttemptedWorker, sessions: SealedSessions) {
     this.#call = call;
+    this.#answer = new AnswerBuilder(call);
     this.worker = worker;
     this.#sessions = sessions;
+  }
+
+  get produced(): RunningAttempt["produced"] {
+    return this.#answer.produced;
   }
 
   begin(): void {
@@ -141,7 +144,9 @@ export class SealedAttempt implements RunningAttempt {
     try {
       for await (const delta of answer) {
         limit[Symbol.dispose]();
-        this.#onDelta(delta);
+        if (!this.#hasEnded && !this.#answer.add(delta)) {
+          throw new ConfidentialError("LIMIT_EXCEEDED", "the answer is too large");
+        }
         await this.#paused?.promise;
         limit = this.#limit(idleMs, "idleTimeout");
       }
@@ -159,24 +164,6 @@ export class SealedAttempt implements RunningAttempt {
       this.#fail({ cause: { kind } });
       this.wrapUp();
     });
-  }
-
-  #onDelta(delta: Delta): void {
-    if (this.#hasEnded) return;
-    addDelta(this.produced, delta);
-    if (!this.#call.request.streamed) {
-      if (!this.#message.add(delta))
-        throw new ConfidentialError("LIMIT_EXCEEDED", "the answer is too large");
-      return;
-    }
-    const { logprobs, ...own } = delta;
-    const more = logprobs === undefined ? undefined : JSON.stringify(logprobs);
-    this.#passOn(choiceOf(JSON.stringify(own), null, more));
-  }
-
-  #passOn(choice: Buffer): void {
-    this.#call.onChoice(choice, 0, choice.length);
-    if (!this.#hasEnded) this.#call.onRead();
   }
 
   #finish(reserved: ReservedSession, final: FinalAnswer): void {
@@ -203,10 +190,9 @@ export class SealedAttempt implements RunningAttempt {
     }
     this.finishReason = finishReason;
     if (this.#hasEnded) return;
-    const { streamed } = this.#call.request;
-    if (streamed && !this.#cancel.signal.aborted) this.#passOn(choiceOf("{}", finishReason));
-    const message = streamed ? undefined : this.#message.message();
-    if (!streamed && message === undefined) return this.#fail({ cause: { kind: "garbage" } });
+    if (!this.#cancel.signal.aborted) this.#answer.finish(finishReason);
+    const message = this.#answer.whole();
+    if (message === "nameless") return this.#fail({ cause: { kind: "garbage" } });
     this.#hasEnded = true;
     this.worker.succeeded();
     this.#call.onEnd(message);

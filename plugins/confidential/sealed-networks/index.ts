@@ -1,6 +1,6 @@
 /** Service `sealed-networks`: networks of kind `sealed`, the encrypted networks of another gateway. */
-import { defineService } from "sluice-gateway/plugin";
-import { sealedConfigs, sealedFaults, streamSchema, type Options } from "./options.ts";
+import { defineService, type JsonSchema } from "sluice-gateway/plugin";
+import { sealedConfigs, sealedFaults, type Options } from "./options.ts";
 import type { SealedNetworks } from "./sealed-networks.ts";
 
 declare module "sluice-gateway/plugin" {
@@ -8,6 +8,37 @@ declare module "sluice-gateway/plugin" {
     "sealed-networks": SealedNetworks;
   }
 }
+
+const streamSchema: JsonSchema = {
+  type: "object",
+  description: "For kind sealed: the sessions of the encrypted stream.",
+  additionalProperties: false,
+  default: {},
+  properties: {
+    network: {
+      type: "string",
+      minLength: 1,
+      description:
+        "Name of the network at the gateway. Default: every network whose models the gateway lists with evidence.",
+    },
+    termination: {
+      enum: ["worker", "gateway"],
+      description:
+        "Where the encryption must end. Default: as in the policy document, else worker.",
+    },
+    policy_key: {
+      type: "string",
+      pattern: "^[A-Za-z0-9_-]{43}$",
+      description: "Public key of the operator's policy document, in base64url.",
+    },
+    max_price_nano: {
+      type: "string",
+      format: "decimal",
+      description:
+        "Highest price of a token, in nano native tokens. By default, any price is accepted.",
+    },
+  },
+};
 
 export default defineService<Options, SealedNetworks>({
   name: "sealed-networks",

@@ -1,4 +1,4 @@
-import type { GatewayInfo, Host, JsonSchema, SectionFault } from "sluice-gateway/plugin";
+import type { GatewayInfo, Host, SectionFault } from "sluice-gateway/plugin";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
 import type { ConnectOptions } from "../client/client.ts";
 import { evidencePolicies, type Options as EvidenceOptions } from "../enclave-workers/options.ts";
@@ -21,37 +21,6 @@ export interface Options {
 }
 
 type Deployment = Pick<Host, "environment"> & Pick<GatewayInfo, "variable">;
-
-export const streamSchema: JsonSchema = {
-  type: "object",
-  description: "For kind sealed: the sessions of the encrypted stream.",
-  additionalProperties: false,
-  default: {},
-  properties: {
-    network: {
-      type: "string",
-      minLength: 1,
-      description:
-        "Name of the network at the gateway. Default: every network whose models the gateway lists with evidence.",
-    },
-    termination: {
-      enum: ["worker", "gateway"],
-      description:
-        "Where the encryption must end. Default: as in the policy document, else worker.",
-    },
-    policy_key: {
-      type: "string",
-      pattern: "^[A-Za-z0-9_-]{43}$",
-      description: "Public key of the operator's policy document, in base64url.",
-    },
-    max_price_nano: {
-      type: "string",
-      format: "decimal",
-      description:
-        "Highest price of a token, in nano native tokens. By default, any price is accepted.",
-    },
-  },
-};
 
 export interface SealedConfig {
   readonly stream: StreamConfig;

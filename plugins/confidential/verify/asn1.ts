@@ -13,8 +13,7 @@ import {
   AsnTypeTypes,
 } from "@peculiar/asn1-schema";
 import { AttributeTypeAndValue } from "@peculiar/asn1-x509";
-import { sameBytes, toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { sameBytes, toHex, type Bytes } from "./binary-text.ts";
 
 /** Certificates nest about ten levels deep. A list of revoked certificates has about eight values for each of them. */
 const berOptions = { maxDepth: 24, maxNodes: 100_000 };

@@ -52,6 +52,25 @@ export function joinBytes(...parts: readonly Uint8Array[]): Bytes {
   return joined;
 }
 
+/** Reads a whole stream. Undefined if it has more than `maxBytes`. */
+export async function readStream(
+  body: ReadableStream<Uint8Array>,
+  maxBytes: number,
+): Promise<Bytes | undefined> {
+  const reader = body.getReader();
+  const chunks: Uint8Array[] = [];
+  for (let length = 0; ;) {
+    const { done, value } = await reader.read();
+    if (done) return joinBytes(...chunks);
+    length += value.length;
+    if (length > maxBytes) {
+      await reader.cancel();
+      return undefined;
+    }
+    chunks.push(value);
+  }
+}
+
 /** Compares bytes, not in constant time: everything that is compared here is public. */
 export function sameBytes(left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && left.every((byte, at) => byte === right[at]);

@@ -10,8 +10,7 @@ import {
 } from "@peculiar/asn1-x509";
 import type { Extension, Name } from "@peculiar/asn1-x509";
 import { octetsHex, readAsn1, writeAsn1 } from "./asn1.ts";
-import { fromBase64, toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { fromBase64, toHex, type Bytes } from "./binary-text.ts";
 import { readSigned } from "./signed.ts";
 
 /** Bytes with a signature that has not been verified yet. */

@@ -2,11 +2,9 @@
  * Certificate revocation lists (RFC 5280, 5). A list that is missing, malformed, from another issuer or out of date is
  * a failure.
  */
-import { CertificateList, Version } from "@peculiar/asn1-x509";
-import type { Extension } from "@peculiar/asn1-x509";
+import { CertificateList, Version, type Extension } from "@peculiar/asn1-x509";
 import { octetsHex, readAsn1, writeAsn1 } from "./asn1.ts";
-import { toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { toHex, type Bytes } from "./binary-text.ts";
 import type { Certificate, Signed } from "./certificate.ts";
 import { readSigned } from "./signed.ts";
 import { isSignedBy } from "./signature.ts";

@@ -6,8 +6,7 @@ import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { toHex } from "./binary-text.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
-import { verifyEvidence } from "./verify.ts";
-import type { ExpectedEvidence, HardwareRoots } from "./verify.ts";
+import { verifyEvidence, type ExpectedEvidence } from "./verify.ts";
 
 export interface EvidenceVerifier {
   /** Parameters and result are those of `verifyEvidence`. */
@@ -26,16 +25,11 @@ interface CachedReport {
   readonly until: number;
 }
 
-export interface EvidenceVerifierOptions {
-  /** Maximum number of cached reports. Default: 64. */
-  readonly entries?: number;
-  /** Maximum age of a cached report. Default: one hour. A report is never used after its `validUntil`. */
-  readonly maxAgeMs?: number;
-  readonly roots?: HardwareRoots;
-}
+/** Maximum age of a cached report. A report is never used after its `validUntil`. */
+const maxAgeMs = 3_600_000;
 
-export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): EvidenceVerifier {
-  const { entries = 64, maxAgeMs = 3_600_000, roots } = options;
+/** `entries`: maximum number of cached reports. */
+export function createEvidenceVerifier(entries = 64): EvidenceVerifier {
   const remembered = new BoundedMap<string, CachedReport>(entries);
   return {
     async verify(evidence, expected, policy, now) {
@@ -43,7 +37,7 @@ export function createEvidenceVerifier(options: EvidenceVerifierOptions = {}): E
       const known = remembered.get(key);
       if (known !== undefined && known.from <= now && now < known.until) return known.report;
       remembered.delete(key);
-      const report = await verifyEvidence(evidence, expected, policy, now, roots);
+      const report = await verifyEvidence(evidence, expected, policy, now);
       if (report.assurance === "none" || report.validUntil === undefined) return report;
       remembered.set(key, {
         report,

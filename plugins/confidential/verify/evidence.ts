@@ -1,6 +1,5 @@
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { fromBase64 } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { fromBase64, type Bytes } from "./binary-text.ts";
 import type { TdxCollateral } from "./tdx-collateral.ts";
 
 export type TeeType = "tdx" | "sev-snp" | "simulated";

@@ -1,7 +1,6 @@
 import { SubjectPublicKeyInfo } from "@peculiar/asn1-x509";
 import { EcdsaSignature, readAsn1, writeAsn1 } from "./asn1.ts";
-import { fromHex, joinBytes, toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { fromHex, joinBytes, toHex, type Bytes } from "./binary-text.ts";
 import type { Signed } from "./certificate.ts";
 
 /** AlgorithmIdentifiers in hex of their DER. An identifier with any other parameter is another algorithm. */

@@ -4,8 +4,7 @@
  */
 import type { AlgorithmIdentifier } from "@peculiar/asn1-x509";
 import { writeAsn1 } from "./asn1.ts";
-import { toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { toHex, type Bytes } from "./binary-text.ts";
 
 /**
  * The algorithm is listed inside and outside the signed part, and both must be equal (RFC 5280, 4.1.1.2). Undefined if

@@ -1,6 +1,5 @@
 /** Simulated evidence is marked twice: by the name of the root, and in a register of the quote. */
-import { fromBase64, joinBytes, sha256Hex, toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { fromBase64, joinBytes, sha256Hex, toHex, type Bytes } from "./binary-text.ts";
 import type { TrustAnchors } from "./chain.ts";
 import { readCertificate } from "./certificate.ts";
 import type { VerificationPolicy } from "./policy.ts";

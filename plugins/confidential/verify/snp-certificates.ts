@@ -1,11 +1,8 @@
 /** The certificates for a SEV-SNP report: the host's table, and the facts about the chip in a VCEK certificate. */
 import { ChipFact, readAsn1 } from "./asn1.ts";
-import { toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
-import { readCertificate } from "./certificate.ts";
-import type { Certificate } from "./certificate.ts";
-import { snpProducts } from "./policy.ts";
-import type { SnpProduct, SnpTcb } from "./policy.ts";
+import { toHex, type Bytes } from "./binary-text.ts";
+import { readCertificate, type Certificate } from "./certificate.ts";
+import { snpProducts, type SnpProduct, type SnpTcb } from "./policy.ts";
 
 /** Entries by GUID (GHCB specification, SNP extended guest request), in the order in which they are written. */
 export const certificateGuids = {

@@ -1,6 +1,5 @@
 /** AMD SEV-SNP attestation reports (SEV-SNP Firmware ABI, ATTESTATION_REPORT). */
-import { isZero, joinBytes, sha256Hex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { isZero, joinBytes, sha256Hex, type Bytes } from "./binary-text.ts";
 import type { SnpProduct, SnpTcb } from "./policy.ts";
 
 export interface SnpReport {

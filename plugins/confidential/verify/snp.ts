@@ -1,14 +1,10 @@
 /** AMD SEV-SNP evidence: a report, and the certificate table with VCEK, ASK and ARK (confidential-stream.md, 3.3). */
-import { isZero, sameBytes, toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
-import { chainFault } from "./chain.ts";
-import type { TrustAnchors } from "./chain.ts";
+import { isZero, sameBytes, toHex, type Bytes } from "./binary-text.ts";
+import { chainFault, type TrustAnchors } from "./chain.ts";
 import type { Certificate } from "./certificate.ts";
-import { createChecklist } from "./checklist.ts";
-import type { Checklist } from "./checklist.ts";
+import { createChecklist, type Checklist } from "./checklist.ts";
 import { readRevocationList, revocationListFault } from "./crl.ts";
-import { checkAllowLists } from "./inspection.ts";
-import type { Findings, Inspection } from "./inspection.ts";
+import { checkAllowLists, type Findings, type Inspection } from "./inspection.ts";
 import { snpTcbParts } from "./policy.ts";
 import type { SnpPolicy, SnpProduct, SnpTcb, VerificationPolicy } from "./policy.ts";
 import { isEcdsa, keyKind } from "./signature.ts";

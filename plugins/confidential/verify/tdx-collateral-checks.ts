@@ -1,6 +1,5 @@
 import type { Bytes } from "./binary-text.ts";
-import { chainFault } from "./chain.ts";
-import type { TrustAnchors } from "./chain.ts";
+import { chainFault, type TrustAnchors } from "./chain.ts";
 import type { Certificate } from "./certificate.ts";
 import { revocationListFault } from "./crl.ts";
 import type { VerificationPolicy } from "./policy.ts";

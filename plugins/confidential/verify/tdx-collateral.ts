@@ -1,14 +1,10 @@
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { fromHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { fromHex, type Bytes } from "./binary-text.ts";
 import { utf8 } from "../protocol/encoding.ts";
 import { maxTextBytes } from "../protocol/limits.ts";
-import { readJsonObject } from "../protocol/strict-json.ts";
-import type { JsonObject } from "../protocol/strict-json.ts";
-import { readPem } from "./certificate.ts";
-import type { Certificate } from "./certificate.ts";
-import { readRevocationList } from "./crl.ts";
-import type { RevocationList } from "./crl.ts";
+import { readJsonObject, type JsonObject } from "../protocol/strict-json.ts";
+import { readPem, type Certificate } from "./certificate.ts";
+import { readRevocationList, type RevocationList } from "./crl.ts";
 
 /**
  * The wire format: chains in PEM, signed JSON texts, and signatures (r and s) and revocation lists (DER) in hex.

@@ -1,5 +1,4 @@
-import { sameBytes, toHex } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
+import { sameBytes, toHex, type Bytes } from "./binary-text.ts";
 import type { TcbInfo, TdxModuleIdentity } from "./tdx-collateral.ts";
 import type { TdReport } from "./tdx-quote.ts";
 import type { VerificationPolicy } from "./policy.ts";

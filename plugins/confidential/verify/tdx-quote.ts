@@ -1,8 +1,6 @@
 /** Intel TDX quotes, versions 4 and 5 (Intel TDX DCAP Quoting Library API, appendix A). All lengths are checked. */
-import { isZero, sha256Hex, joinBytes } from "./binary-text.ts";
-import type { Bytes } from "./binary-text.ts";
-import { readPem } from "./certificate.ts";
-import type { Certificate } from "./certificate.ts";
+import { isZero, sha256Hex, joinBytes, type Bytes } from "./binary-text.ts";
+import { readPem, type Certificate } from "./certificate.ts";
 
 export interface TdxQuote {
   readonly version: number;

@@ -1,14 +1,12 @@
 /** Verifies attestation evidence. This folder runs in Node and browsers, and fetches nothing. */
 import { sameBytes, toHex } from "./binary-text.ts";
 import { createChecklist } from "./checklist.ts";
-import { readEvidence } from "./evidence.ts";
-import type { ParsedEvidence } from "./evidence.ts";
+import { readEvidence, type ParsedEvidence } from "./evidence.ts";
 import type { Inspection } from "./inspection.ts";
 import type { VerificationPolicy } from "./policy.ts";
 import type { VerificationReport } from "./report.ts";
 import { isMarked, simulatedAnchors } from "./simulation.ts";
-import { amdRoots, inspectSnp } from "./snp.ts";
-import type { SnpRoots } from "./snp.ts";
+import { amdRoots, inspectSnp, type SnpRoots } from "./snp.ts";
 import { inspectTdx, intelRoots } from "./tdx.ts";
 
 export interface ExpectedEvidence {

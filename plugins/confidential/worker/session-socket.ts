@@ -2,8 +2,7 @@
 import type { Socket } from "node:net";
 import { Liveness } from "sluice-gateway/internal/http";
 import type { WebSocket } from "ws";
-import { openEnclaveSession } from "../enclave/session.ts";
-import type { EnclaveSession, EnclaveSessionDeps } from "../enclave/session.ts";
+import { EnclaveSession, type EnclaveSessionDeps } from "../enclave/session.ts";
 import { errorFrame } from "../protocol/fault.ts";
 
 const closeMs = 5_000;
@@ -29,7 +28,7 @@ export function serveSession(
 ): SessionSocket {
   const liveness = new Liveness(webSocket, maxUnansweredPings);
   let closing: Disposable | undefined;
-  const session: EnclaveSession = openEnclaveSession(deps, {
+  const session: EnclaveSession = new EnclaveSession(deps, {
     text: (frame) => webSocket.send(frame),
     binary(frame) {
       webSocket.send(frame);

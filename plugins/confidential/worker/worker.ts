@@ -1,8 +1,9 @@
 /** A whole worker: the evidence for its keys, its model server, and its listener. */
 import { randomBytes } from "node:crypto";
-import type { Log, Clock } from "sluice-gateway/plugin";
+import type { Log } from "sluice-gateway/plugin";
 import type { EvidenceSource, Offer } from "sluice-gateway/services";
 import { createMetrics, startAlone } from "sluice-gateway/internal/process";
+import { isServed } from "../enclave/handshake.ts";
 import { createEnclaveIdentity } from "../enclave/identity.ts";
 import { openProvider, type ProviderDeps } from "../evidence/open-provider.ts";
 import { readContent } from "../evidence/provider.ts";
@@ -15,6 +16,7 @@ const noOverrides: ReadonlyMap<string, never> = new Map<string, never>();
 export interface WorkerOptions extends ProviderDeps {
   readonly network: string;
   readonly models: readonly string[];
+  /** Base URL of the model server, with or without a trailing `/v1`. */
   readonly upstream: string;
   readonly apiKey: string | undefined;
   readonly host: string;
@@ -47,7 +49,7 @@ const openMs = 30_000;
 
 /** Returns a fault if there is no evidence. Rejects with the system's error if the worker cannot listen. */
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker | Fault> {
-  const { network, models, clock, log, coefficient, upstream: url } = options;
+  const { network, models, clock, log, coefficient } = options;
   await using stack = new AsyncDisposableStack();
   const provider = await openProvider(options.evidence, options, AbortSignal.timeout(openMs));
   if (isFault(provider)) return provider;
@@ -58,12 +60,10 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
   if (isFault(keyset)) return keyset;
   // The identity has already read this quote, so reading it cannot fail.
   const imageHash = (await readContent(keyset.evidence))?.imageHash ?? "";
-  const { apiKey } = options;
-  const upstream = await openModelServer({ url, apiKey, network, models, clock, log });
+  const upstream = await openModelServer(options);
   stack.defer(() => upstream.close());
   const { teeType: evidence } = provider;
   const id = `worker-${randomBytes(6).toString("hex")}`;
-  const isServed = (model: string): boolean => (upstream.find(model)?.activeWorkers ?? 0) > 0;
   let advertised = options.advertise;
   const { host, port, token } = options;
   const server = await listenForSessions({
@@ -78,7 +78,7 @@ export async function startWorker(options: WorkerOptions): Promise<RunningWorker
     status: (state) =>
       statusDocument(
         { id, coefficient, url: advertised, evidence, imageHash },
-        { ...state, models: models.filter(isServed) },
+        { ...state, models: models.filter((model) => isServed(upstream.find(model))) },
       ),
   });
   const { authority } = server;
@@ -104,16 +104,6 @@ function isWildcard(host: string): boolean {
   return host === "0.0.0.0" || host === "::";
 }
 
-interface ModelServerOptions {
-  /** Base URL, with or without a trailing `/v1`. */
-  readonly url: string;
-  readonly apiKey: string | undefined;
-  readonly network: string;
-  readonly models: readonly string[];
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 interface ModelServer {
   /** Undefined while the server does not list the model. */
   find(modelId: string): Offer | undefined;
@@ -123,8 +113,8 @@ interface ModelServer {
 }
 
 /** Resolves when the server has been polled once for its models. */
-async function openModelServer(options: ModelServerOptions): Promise<ModelServer> {
-  const { url, apiKey, network, models, clock, log } = options;
+async function openModelServer(options: WorkerOptions): Promise<ModelServer> {
+  const { upstream: url, apiKey, network, models, clock, log } = options;
   const headers = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` };
   // A long prompt may take the model minutes before its first token. The gateway charges the requests, not the worker.
   const entry = { kind: "openai", url, headers, idleMs: 300_000, price_per_token_nano: "0" };

@@ -81,23 +81,13 @@ const handshakes: Readonly<Record<string, Attacks>> = {
   },
   "EVIDENCE_REFUSED not_simulated": {
     "simulated evidence is not allowed": [{}, { allowSimulated: false }],
-    "no test root is listed": [{}, { simulatedRoots: [] }],
   },
   "EVIDENCE_REFUSED evidence": { "the evidence is missing": { evidence: () => ({}) } },
-  "EVIDENCE_REFUSED tcb_status": {
-    "the platform has an advisory that the policy does not list": [
-      { state: { tcbStatus: "SWHardeningNeeded", advisories: ["INTEL-SA-1"] } },
-      { advisories: ["INTEL-SA-2"] },
-    ],
-  },
   "EVIDENCE_REFUSED collateral_format": {
     "the collateral is missing": { evidence: ({ collateral: _, ...rest }) => rest },
   },
   "EVIDENCE_REFUSED image_hash": {
     "the image is unknown": [{}, { imageHashes: ["f".repeat(64)] }],
-  },
-  "EVIDENCE_REFUSED platform": {
-    "the machine is unknown": [{}, { platforms: ["f".repeat(32)] }],
   },
   "ATTESTATION_UNAVAILABLE evidence_given": {
     "the evidence does not match its digest": {

@@ -1,23 +1,22 @@
-/** The client in a real browser: it must reach the same verdicts as in Node, without an API key. */
+/** The client and the page of `sluice connect` in a real browser, and the modules that a browser gets. */
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { test } from "node:test";
-import type { TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 import type { Browser, Page } from "playwright-core";
-import { connect } from "../../../../plugins/confidential/client/client.ts";
-import type {
-  ConnectOptions,
-  FinalAnswer,
-  Session,
+import {
+  connect,
+  type ConnectOptions,
+  type FinalAnswer,
+  type Session,
 } from "../../../../plugins/confidential/client/client.ts";
 import { writeCore } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { launchChromium } from "../../../browser.ts";
 import { model } from "../confidential-relay/enclave-worker.ts";
 import { startStreamGateway } from "../confidential-relay/stream-gateway.ts";
 import { bundleClient } from "./bundle.ts";
-import { platform, start, startFakeGateway } from "./fake-gateway.ts";
-import type { FakeGateway } from "./fake-gateway.ts";
+import { platform, start, startFakeGateway, type FakeGateway } from "./fake-gateway.ts";
+import { localKey, secret, startLocalGateway } from "../sealed-networks/local-gateway.ts";
+import { close, listen } from "../../../../src/http/demo-server.ts";
 
 const messages = [{ role: "user", content: "a secret" }];
 const bundle = await bundleClient();
@@ -28,17 +27,13 @@ async function openPage(t: TestContext, browser: Browser): Promise<Page> {
     response.setHeader("content-type", isScript ? "text/javascript" : "text/html");
     response.end(isScript ? bundle.script : "<!doctype html><title>client</title>");
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  const url = await listen(server, 0, "127.0.0.1");
+  t.after(() => close(server));
   const page = await browser.newPage();
   const errors: unknown[] = [];
   page.on("pageerror", (error) => errors.push(error));
   t.after(() => assert.deepEqual(errors, []));
-  // A server that listens on TCP has an address of this kind.
-  await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  await page.goto(`${url}/`);
   return page;
 }
 
@@ -180,4 +175,83 @@ test("the client in Chromium", async (outer) => {
       assert.equal(again.refused?.code, "CONNECTION_FAILED");
     },
   );
+});
+
+test("the client's modules use neither Node's modules nor server code", async () => {
+  const { files } = await bundleClient();
+  const own = files.filter((file) => file.startsWith("src/") || file.startsWith("plugins/"));
+  const allowed =
+    /^(plugins\/(confidential\/(client|protocol|verify)|contracts)\/|src\/(entries\/toolkit|base\/(bounded-map|canonical-json|csv|duration|error-code|guard|is-object|json-bounds|json-pointer|json-text|message-of|parse-json|shared-schemas))\.ts$)/;
+  assert.ok(own.includes("plugins/confidential/client/client.ts"));
+  assert.ok(own.includes("plugins/confidential/verify/tdx.ts"));
+  assert.deepEqual(
+    own.filter((file) => !allowed.test(file) || file.includes("/node-")),
+    [],
+  );
+});
+
+test("the client depends only on the expected packages", async () => {
+  const { files } = await bundleClient();
+  const name = /.*node_modules\/((?:@[^/]+\/)?[^/]+)/;
+  const packages = new Set(files.flatMap((file) => name.exec(file)?.[1] ?? []));
+  assert.deepEqual([...packages].toSorted(), [
+    "@noble/hashes",
+    "@peculiar/asn1-schema",
+    "@peculiar/asn1-x509",
+    "@peculiar/utils",
+    "@phala/dcap-qvl",
+    // The others are dependencies of dcap-qvl and asn1-schema, which run in a browser unchanged.
+    "asn1.js",
+    "asn1js",
+    "base64-js",
+    "bn.js",
+    "brorand",
+    "buffer",
+    "elliptic",
+    "hash.js",
+    "hmac-drbg",
+    "ieee754",
+    "inherits",
+    "minimalistic-assert",
+    "minimalistic-crypto-utils",
+    "node-fetch",
+    "pvtsutils",
+    "pvutils",
+    "safer-buffer",
+    "tslib",
+  ]);
+});
+
+test("the page shows the verdict, the checks and the bills", { timeout: 60_000 }, async (t) => {
+  const browser = await launchChromium(t);
+  if (browser === undefined) return;
+  const local = await startLocalGateway(t);
+  await (await local.ask()).text();
+  local.remote.script = { done: (frame) => ({ ...frame, usedCUMilli: 67 }) };
+  await (await local.ask()).text();
+  const page = await browser.newPage();
+  const errors: unknown[] = [];
+  page.on("pageerror", (error) => errors.push(error));
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  await page.goto(local.url);
+  await page.getByText("SIMULATED: no hardware attests this enclave").waitFor();
+  await page.getByText("the bill is right").waitFor();
+  await page
+    .getByText("bill: 67 milli-CU were charged, but the counts and prices give 66")
+    .waitFor();
+  // On a phone, the list of requests scrolls by itself.
+  await page.setViewportSize({ width: 390, height: 800 });
+  assert.equal(await page.evaluate("document.documentElement.scrollWidth"), 390);
+  const text = await page.content();
+  assert.match(
+    text,
+    /the processor's certificate chain leads to Intel's root.* <small[^>]*>pck_chain</,
+  );
+  assert.match(text, /no policy key is pinned; not checked: the pinned key signed/);
+  for (const hidden of [secret, localKey, "gateway_dev_key"]) assert.ok(!text.includes(hidden));
+  local.remote.script = { state: { isDebug: true } };
+  local.cut();
+  await (await local.ask()).text();
+  await page.getByText("REFUSED: ").waitFor();
+  assert.deepEqual(errors, []);
 });

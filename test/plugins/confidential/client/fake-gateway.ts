@@ -1,9 +1,6 @@
 /** A fake gateway with an enclave. It follows the protocol, except where its script says otherwise. */
-import { createServer } from "node:http";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { WebSocketServer } from "ws";
-import type { RawData, WebSocket as ServerSocket } from "ws";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { WebSocketServer, type RawData, type WebSocket as ServerSocket } from "ws";
 import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
 import type { SimulatedState } from "../../../../plugins/confidential/evidence/simulated.ts";
@@ -37,18 +34,16 @@ import type { AttestationEvidence } from "../../../../plugins/confidential/verif
 import { createClientMemory } from "../../../../plugins/confidential/client/client.ts";
 import type { ConnectOptions } from "../../../../plugins/confidential/client/client.ts";
 import type { ClientClock } from "../../../../plugins/confidential/client/clock.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
-import type { ManualClock } from "../../../../src/testing/clock.ts";
+import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
 import { bytesOf, unwrap, textOf } from "../protocol/session.ts";
 import {
   readPolicy,
   signPolicy,
   writePolicy,
+  type EnclavePolicy,
+  type PolicyDocument,
 } from "../../../../plugins/confidential/protocol/policy-document.ts";
-import type {
-  EnclavePolicy,
-  PolicyDocument,
-} from "../../../../plugins/confidential/protocol/policy-document.ts";
+import { listen } from "../../../../src/http/demo-server.ts";
 
 /** Milliseconds since 1970. */
 export const start = Date.UTC(2026, 10, 21, 12);
@@ -186,11 +181,8 @@ export async function startFakeGateway(
     }
     sockets.handleUpgrade(request, socket, head, (accepted) => serve(gateway, served, accepted));
   });
-  await new Promise<void>((resolve) => http.listen(0, "127.0.0.1", resolve));
-  // A server that listens on TCP has an address of this type.
-  const { port } = http.address() as AddressInfo;
+  const url = await listen(http, 0, "127.0.0.1");
   const served: Served = { started: at / 1000, evidence: new Map(), ctr: 0 };
-  const url = `http://127.0.0.1:${port}`;
   const gateway: FakeGateway = {
     url,
     script,

@@ -1,11 +1,12 @@
 /** Sessions of the client with a scripted server: requests, answers, handshakes, and every way to end. */
 import assert from "node:assert/strict";
-import { describe, test } from "node:test";
+import { describe, test, type TestContext } from "node:test";
 import { connect, ConfidentialError } from "../../../../plugins/confidential/client/client.ts";
-import type { Answer } from "../../../../plugins/confidential/client/client.ts";
+import type { Answer, ConnectOptions } from "../../../../plugins/confidential/client/client.ts";
 import { handshakeMs, idleMs } from "../../../../plugins/confidential/protocol/limits.ts";
 import { until } from "../confidential-relay/wait.ts";
 import { platform, pricing, start, startFakeGateway, tokens, usedCUMilli } from "./fake-gateway.ts";
+import type { Script } from "./fake-gateway.ts";
 
 const messages = [{ role: "user", content: "a secret" }];
 
@@ -21,6 +22,14 @@ function rejectsWith(promise: Promise<unknown>, code: string): Promise<void> {
     assert.equal(error.code, code);
     return true;
   });
+}
+
+/** Opens a session, which is closed after the test. */
+async function open(t: TestContext, script: Script = {}, more: Partial<ConnectOptions> = {}) {
+  const gateway = await startFakeGateway(t, script);
+  const session = await connect({ ...gateway.options, ...more });
+  t.after(() => session.close());
+  return { gateway, session };
 }
 
 describe("a session", () => {
@@ -60,17 +69,14 @@ describe("a session", () => {
   });
 
   test("terminates at the gateway's enclave if that is requested, and reports it", async (t) => {
-    const gateway = await startFakeGateway(t);
-    const session = await connect({ ...gateway.options, termination: "gateway" });
+    const { session } = await open(t, {}, { termination: "gateway" });
     assert.equal(session.termination, "gateway");
     assert.equal(session.role, "gateway");
     assert.equal((await session.chat({ messages }).final).verified, true);
-    await session.close();
   });
 
   test("answers requests one after the other, in the order in which they were made", async (t) => {
-    const gateway = await startFakeGateway(t);
-    const session = await connect(gateway.options);
+    const { gateway, session } = await open(t);
     const answers = ["one", "two", "three"].map((content) =>
       session.chat({ messages: [{ role: "user", content }] }),
     );
@@ -89,23 +95,19 @@ describe("a session", () => {
       asked.map((text) => /one|two|three/.exec(text)?.[0]),
       ["one", "two", "three"],
     );
-    await session.close();
   });
 
   test("sends a long request completely, in many frames", async (t) => {
-    const gateway = await startFakeGateway(t);
-    const session = await connect({ ...gateway.options, pad: 1024 });
+    const { gateway, session } = await open(t, {}, { pad: 1024 });
     const content = "x".repeat(3_000_000);
     const final = await session.chat({ messages: [{ role: "user", content }] }).final;
     assert.equal(final.verified, true);
     assert.deepEqual(gateway.prompts[0]?.["messages"], [{ role: "user", content }]);
     assert.ok(gateway.frames > 90);
-    await session.close();
   });
 
   test("refuses an invalid request, and stays usable", async (t) => {
-    const gateway = await startFakeGateway(t);
-    const session = await connect(gateway.options);
+    const { gateway, session } = await open(t);
     // Like a caller in JavaScript, which does not check types.
     const wrong = [{}, { messages: "hello" }] as unknown as { messages: [] }[];
     for (const request of wrong) assert.throws(() => session.chat(request), TypeError);
@@ -115,16 +117,13 @@ describe("a session", () => {
     assert.throws(() => session.chat({ messages: [{ role: "user", content }] }), TypeError);
     assert.equal(gateway.frames, 0);
     assert.equal((await session.chat({ messages }).final).verified, true);
-    await session.close();
   });
 
   test("starts no request after it has expired", async (t) => {
-    const gateway = await startFakeGateway(t);
-    const session = await connect(gateway.options);
+    const { gateway, session } = await open(t);
     gateway.clock.jump(3_000_000);
     await rejectsWith(session.chat({ messages }).final, "TIMEOUT");
     assert.equal(gateway.frames, 0);
-    await session.close();
   });
 
   test("ends running requests when it is closed", async (t) => {
@@ -153,23 +152,20 @@ describe("a session", () => {
   });
 
   test("causes no unhandled rejection if nobody awaits a failed request", async (t) => {
-    const gateway = await startFakeGateway(t, { deltas: [], final: { error: { message: "no" } } });
-    const session = await connect(gateway.options);
+    const { gateway, session } = await open(t, { deltas: [], final: { error: { message: "no" } } });
     // Neither the deltas nor `final` are read. An unhandled rejection would fail this file.
     session.chat({ messages });
     await until(() => gateway.frames >= 1);
-    await session.close();
   });
 });
 
 describe("an answer", () => {
   test("is cancelled when its reader leaves the loop, and its final report still arrives", async (t) => {
-    const gateway = await startFakeGateway(t, {
+    const { gateway, session } = await open(t, {
       final: { finish_reason: "cancel" },
       report: { finish: "cancel" },
       holdsAnswer: true,
     });
-    const session = await connect(gateway.options);
     const answer = session.chat({ messages });
     await until(() => gateway.frames >= 1);
     const iterator = answer[Symbol.asyncIterator]();
@@ -180,12 +176,10 @@ describe("an answer", () => {
     assert.equal(final.verified, true);
     gateway.script = {};
     assert.equal(await textOf(session.chat({ messages })), "Hello");
-    await session.close();
   });
 
   test("throws the reason of its signal to its reader, and its final report still arrives", async (t) => {
-    const gateway = await startFakeGateway(t, { holdsAnswer: true });
-    const session = await connect(gateway.options);
+    const { gateway, session } = await open(t, { holdsAnswer: true });
     const stopping = new AbortController();
     const answer = session.chat({ messages }, { signal: stopping.signal });
     await until(() => gateway.frames >= 1);
@@ -193,41 +187,34 @@ describe("an answer", () => {
     await assert.rejects(textOf(answer), { message: "enough" });
     assert.equal((await answer.final).verified, true);
     assert.equal(gateway.cancels, 1);
-    await session.close();
   });
 
   test("is not sent if it was cancelled before it started", async (t) => {
-    const gateway = await startFakeGateway(t);
-    const session = await connect(gateway.options);
+    const { gateway, session } = await open(t);
     const signal = AbortSignal.abort(new Error("enough"));
     const answer = session.chat({ messages }, { signal });
     await assert.rejects(textOf(answer), { message: "enough" });
     await assert.rejects(answer.final, { message: "enough" });
     assert.equal(gateway.frames, 0);
     assert.equal((await session.chat({ messages }).final).verified, true);
-    await session.close();
   });
 
   test("with an error in its last frame fails for its reader, and is charged", async (t) => {
     const final = { finish_reason: "error", error: { message: "the prompt is too long" } };
-    const gateway = await startFakeGateway(t, { final, report: { finish: "error" } });
-    const session = await connect(gateway.options);
+    const { session } = await open(t, { final, report: { finish: "error" } });
     const answer = session.chat({ messages });
     await rejectsWith(textOf(answer), "REQUEST_FAILED");
     const settled = await answer.final;
     assert.equal(settled.error, "the prompt is too long");
     assert.equal(settled.verified, true);
-    await session.close();
   });
 
   test("that nobody reads ends the session before it uses too much memory", async (t) => {
     const content = "x".repeat(60_000);
-    const gateway = await startFakeGateway(t, {
+    const { session } = await open(t, {
       deltas: Array.from({ length: 300 }, () => ({ content })),
     });
-    const session = await connect(gateway.options);
     await rejectsWith(session.chat({ messages }).final, "LIMIT_EXCEEDED");
-    await session.close();
   });
 });
 

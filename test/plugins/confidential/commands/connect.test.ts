@@ -10,7 +10,7 @@ import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 import { UsageError, type CommandContext } from "../../../../src/commands/command.ts";
 import { connect } from "../../../../plugins/confidential/commands/connect.ts";
-import { clientSettings } from "../../../../plugins/confidential/commands/client-settings.ts";
+import { clientSettings } from "../../../../plugins/confidential/commands/connect-output.ts";
 import { platform, startFakeGateway, type Script } from "../client/fake-gateway.ts";
 import { createSigner } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { toBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";

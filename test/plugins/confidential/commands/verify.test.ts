@@ -1,12 +1,20 @@
-/** `sluice verify`: the checks that it prints, and its exit codes. */
+/** `sluice verify`, `sluice policy`, and the documents that gateways and clients accept from it. */
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { describe, test } from "node:test";
+import { generateKeyPairSync } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { UsageError, type CommandContext } from "../../../../src/commands/command.ts";
 import { verify } from "../../../../plugins/confidential/commands/verify.ts";
 import { platform, startFakeGateway } from "../client/fake-gateway.ts";
-import { commandLine } from "../../../commands/command-line.ts";
+import { commandLine, type CommandLine } from "../../../commands/command-line.ts";
+import { policy } from "../../../../plugins/confidential/commands/policy.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
+import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
+import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import { listen } from "../../../../src/http/demo-server.ts";
 
 /** The command uses the system clock. */
 const atWall = { at: Date.now() };
@@ -127,12 +135,11 @@ describe("sluice verify", () => {
 
   test("prints no control characters from untrusted texts", async (t) => {
     const server = createServer((_, response) => response.writeHead(500).end("\x1b[2J"));
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const url = await listen(server, 0, "127.0.0.1");
     t.after(() => server.close());
-    const { port } = server.address() as AddressInfo;
     const { run } = commandLine(t);
     const evil = ["--network", "a\x1b[2J", "--model", "m", "--key", "k"];
-    const { code, out } = await run(verify, `http://127.0.0.1:${port}`, ...evil);
+    const { code, out } = await run(verify, url, ...evil);
     assert.equal(code, 1);
     // oxlint-disable-next-line no-control-regex
     assert.doesNotMatch(out.join("\n"), /\x1b/);
@@ -173,4 +180,94 @@ describe("sluice verify", () => {
     for (const argv of wrong)
       await assert.rejects(run(verify, ...argv), UsageError, argv.join(" "));
   });
+});
+
+const written = `
+v: 1
+serial: 7
+issued_at: 2026-11-21T12:00:00Z
+expires_at: 2026-12-21T12:00:00Z
+networks:
+  alpha:
+    termination: worker
+    worker: { image_hashes: [${"b2".repeat(32)}] }
+`;
+
+function files(
+  line: CommandLine,
+  kind: "ed25519" | "x25519" = "ed25519",
+): { file: string; key: string } {
+  const file = join(line.folder, "policy.yaml");
+  const key = join(line.folder, "key.pem");
+  // The overloads of node:crypto accept only one kind each.
+  const { privateKey } =
+    kind === "ed25519" ? generateKeyPairSync("ed25519") : generateKeyPairSync("x25519");
+  writeFileSync(file, written);
+  writeFileSync(key, privateKey.export({ format: "pem", type: "pkcs8" }));
+  return { file, key };
+}
+
+const now = Date.parse("2026-12-01T00:00:00Z");
+
+test("a client with that key accepts the printed document", async (t) => {
+  const line = commandLine(t);
+  const { file, key } = files(line);
+  const { code, out, err } = await line.run(policy, "sign", file, "--key", key);
+  assert.equal(code, 0);
+  const document = JSON.parse(out.join("")) as { key: string };
+  assert.match(err.join(""), new RegExp(document.key));
+  const pinned = fromBase64Url(document.key);
+  assert.ok(pinned !== undefined);
+  const read = await readPolicyDocument(nodeSuite, document, { key: pinned, now });
+  assert.partialDeepStrictEqual(read, {
+    serial: 7,
+    networks: { alpha: { termination: "worker" } },
+  });
+});
+
+test("an invalid policy or key is reported, and nothing is printed", async (t) => {
+  const line = commandLine(t);
+  const { file, key } = files(line);
+  const other = files(commandLine(t), "x25519").key;
+  const bad = join(line.folder, "bad.yaml");
+  writeFileSync(bad, written.replace("serial: 7", "serial: many"));
+  for (const [what, ...argv] of [
+    ["serial", bad, "--key", key],
+    ["ENOENT", join(line.folder, "none.yaml"), "--key", key],
+    ["cannot read a private key", file, "--key", file],
+    ["Ed25519", file, "--key", other],
+  ] as const) {
+    const { code, out, err } = await line.run(policy, "sign", ...argv);
+    assert.deepEqual([code, out], [1, []]);
+    assert.ok(err.join("").includes(what), `${what}: ${err.join("")}`);
+  }
+});
+
+test("a gateway serves a document that was signed elsewhere, and refuses an invalid one", async (t) => {
+  const line = commandLine(t);
+  const { file, key } = files(line);
+  writeFileSync(file, written.replaceAll("2026", "2999").replace("2999-11", "2000-11"));
+  const { out } = await line.run(policy, "sign", file, "--key", key);
+  const signed = out.join("");
+  const pipeline = `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+routes:
+  - path: /.well-known/confidential-policy.json
+    methods: [GET]
+    run: []
+    to: { confidential: { do: policy, document: ./policy.json } }
+`;
+  const start = (text: string): ReturnType<typeof startTestGateway> =>
+    startTestGateway({
+      pipeline,
+      prepare: (folder) => writeFileSync(join(folder, "policy.json"), text),
+    });
+  await using gateway = await start(signed);
+  const answer = await fetch(`${gateway.url}/.well-known/confidential-policy.json`);
+  assert.equal(await answer.text(), signed);
+  await assert.rejects(start(signed.replace('"sig":"', '"sig":"A')), /SLUICE_PLUGIN_START/);
+  await assert.rejects(start("no json"), /SLUICE_PLUGIN_START/);
 });

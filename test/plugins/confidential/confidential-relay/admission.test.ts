@@ -1,6 +1,6 @@
-/** When a worker's enclave is offered, and the gateway's cache of its evidence. */
+/** When a worker's enclave is offered, the gateway's cache of its evidence, its policy document, and credit for retries. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it, test, type TestContext } from "node:test";
 import { workerSubprotocol } from "../../../../plugins/confidential/protocol/hello.ts";
 import { nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import { EvidenceCache } from "../../../../plugins/confidential/confidential-relay/evidence-cache.ts";
@@ -9,6 +9,16 @@ import { manualClock } from "../../../../src/testing/clock.ts";
 import { model, type Script } from "./enclave-worker.ts";
 import { greet, openWire } from "./stream-client.ts";
 import { startStreamGateway, type StreamGateway } from "./stream-gateway.ts";
+import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import { policyOf } from "../../../../plugins/confidential/enclave-workers/policy.ts";
+import { fromBase64Url } from "../../../../plugins/confidential/protocol/encoding.ts";
+import { readPolicyDocument } from "../../../../plugins/confidential/protocol/policy-document.ts";
+import {
+  creditMilliCu,
+  MemoryRetryCredits,
+} from "../../../../plugins/confidential/confidential-relay/retry-credits.ts";
+import type { StreamAttempt } from "../../../../plugins/confidential/confidential-relay/stream-store.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 
 /** A platform that makes evidence without a nonce, but fails for quotes that bind a nonce. */
 const noQuotes: Script = {
@@ -182,4 +192,97 @@ describe("protection against hostile enclaves and clients", () => {
     const alarms = gateway.lines.filter((line) => line.includes("more tokens than its answer"));
     assert.equal(alarms.length, 1);
   });
+});
+
+const hourMs = 3_600_000;
+
+const pipeline = `
+version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+secret: a secret of these gateways
+networks:
+  alpha:
+    kind: enclave
+    url: http://127.0.0.1:9
+    evidence:
+      kind: hardware
+      image_hashes: [${"a".repeat(64)}]
+      sev_snp: { min_tcb: { Genoa: { snp: 27 } }, require_crl: true }
+routes:
+  - { path: /policy, run: [], to: { confidential: { do: policy } } }
+`;
+
+async function start(t: TestContext, at: number) {
+  const clock = manualClock(at);
+  const gateway = await startTestGateway({ pipeline, clock });
+  t.after(() => gateway[Symbol.asyncDispose]());
+  const read = async () => {
+    const document = await (await fetch(`${gateway.url}/policy`)).json();
+    // The shape of a signed document.
+    const { key: text } = document as { key: string };
+    const key = fromBase64Url(text);
+    assert.ok(key !== undefined);
+    const content = await readPolicyDocument(nodeSuite, document, { key, now: clock.now() });
+    assert.ok(typeof content !== "string", JSON.stringify(content));
+    return { key: text, ...content };
+  };
+  return { clock, read };
+}
+
+test("replicas that started at different times serve the same serial, which increases every hour", async (t) => {
+  const begun = Date.UTC(2026, 10, 21, 8);
+  const first = await start(t, begun + 1_000);
+  const last = await start(t, begun + hourMs - 500);
+  for (const { read } of [first, last]) assert.equal((await read()).serial, begun / 1000);
+  last.clock.advance(500);
+  assert.equal((await last.read()).serial, (begun + hourMs) / 1000);
+});
+
+test("the document repeats what pipeline.yaml requires of SEV-SNP evidence, and its key never changes, because clients have pinned it", async (t) => {
+  const { read } = await start(t, Date.UTC(2026, 10, 21, 8));
+  const { key, networks } = await read();
+  assert.equal(networks["alpha"]?.termination, "worker");
+  assert.deepEqual(networks["alpha"].worker?.sev_snp, {
+    min_tcb: { Genoa: { snp: 27 } },
+    require_crl: true,
+  });
+  assert.equal(key, "AMKUrLYEVXgsJsTWqz9kWzOluAMquEhvzp_S35DyS-M");
+});
+
+test("the gateway itself verifies under the same conditions as the clients of its document", () => {
+  const evidence = { imageHashes: ["a".repeat(64)], sevSnp: { requireCrl: true } };
+  assert.deepEqual(policyOf(evidence)(undefined), evidence);
+});
+
+const hello = { idempotencyKey: "once", network: "alpha", model: "M", maxOutputTokens: 100 };
+const attempt: StreamAttempt = { keyId: "key_1", hello, requestBytes: 288 };
+
+test("the part of an answer that was sent is not credited, and the credit is rounded down", () => {
+  assert.equal(creditMilliCu(300, { sent: 0, all: 0 }), 300);
+  assert.equal(creditMilliCu(300, { sent: 0, all: 1_000 }), 300);
+  assert.equal(creditMilliCu(300, { sent: 1_000, all: 1_000 }), 0);
+  assert.equal(creditMilliCu(300, { sent: 999, all: 1_000 }), 0);
+  assert.equal(creditMilliCu(7, { sent: 1, all: 2 }), 3);
+  const much = Number.MAX_SAFE_INTEGER;
+  assert.equal(creditMilliCu(much, { sent: 2 ** 31, all: 2 ** 32 }), (much - 1) / 2);
+});
+
+test("a key has at most 64 credits in memory, for one hour, and does not evict those of other keys", () => {
+  const clock = manualClock();
+  const credits = new MemoryRetryCredits(clock, createMetrics());
+  const other = { ...attempt, keyId: "key_2" };
+  credits.add(other, 20);
+  const numbered = (index: number): StreamAttempt => ({
+    ...attempt,
+    hello: { ...hello, idempotencyKey: `once-${index}` },
+  });
+  for (let index = 0; index < 20_000; index++) credits.add(numbered(index), 20);
+  assert.equal(credits.take(numbered(19_935), 20), 0);
+  assert.equal(credits.take(numbered(19_936), 20), 20);
+  assert.equal(credits.take(numbered(19_999), 20), 20);
+  assert.equal(credits.take(other, 5), 5);
+  clock.advance(3_600_000);
+  assert.equal(credits.take(other, 20), 0);
 });

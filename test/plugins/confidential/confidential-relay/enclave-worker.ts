@@ -1,7 +1,6 @@
 /** A scripted worker with a simulated enclave. It follows the protocol, except where a test changes its behaviour. */
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { randomBytes } from "node:crypto";
 import { WebSocketServer, type WebSocket } from "ws";
 import type { Channel } from "../../../../plugins/confidential/protocol/channel.ts";
@@ -37,6 +36,7 @@ import {
 } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { toHex, type Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { unwrap } from "../protocol/session.ts";
+import { close, listen } from "../../../../src/http/demo-server.ts";
 
 export const model = "Test/Model-1";
 
@@ -226,12 +226,9 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     if (text !== undefined) socket.send(text);
   }
 
-  http.listen(0, "127.0.0.1");
-  await once(http, "listening");
-  // A listening TCP server has an address of this form.
-  const { port } = http.address() as AddressInfo;
+  const { host } = new URL(await listen(http, 0, "127.0.0.1"));
   const worker: EnclaveWorker = {
-    url: `ws://127.0.0.1:${port}/cstream/1`,
+    url: `ws://${host}/cstream/1`,
     root: simulated.root,
     coefficient: 1000,
     price: "12",
@@ -248,9 +245,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     async [Symbol.asyncDispose]() {
       worker.cut();
       sockets.close();
-      http.closeAllConnections();
-      http.close();
-      await once(http, "close");
+      await close(http);
     },
   };
   return worker;

@@ -131,9 +131,7 @@ describe("the end of a session", () => {
       await greet(wire, { freshness: "quote" });
       assert.deepEqual(await refusal(wire), ["error", "RATE_LIMITED", 4429]);
     }
-    using session = await fresh.open();
-    session.ask();
-    await session.answer();
+    await fresh.chat();
     assert.ok(!fresh.gateway.lines.some((line) => line.includes("ejected")));
   });
 
@@ -149,15 +147,11 @@ describe("the end of a session", () => {
   ];
   for (const [what, reason, change, tokens = 7] of bills) {
     it(`a report ${what} is never verified, and never charged beyond the reservation`, async () => {
-      using first = await stream.open();
-      first.ask();
-      await first.answer();
+      await stream.chat();
       stream.worker.script = change
         ? { report: (report) => ({ ...report, ...change }) }
         : { signReport: (_, sign) => sign(Buffer.from("x")) };
-      using session = await stream.open();
-      session.ask();
-      const { done } = await session.answer();
+      const { done } = await stream.chat();
       assert.deepEqual([done.usage.verified, done.usage.unverified_reason], [false, reason]);
       assert.equal(done.usedCUMilli, tokens * tokenMilli);
       assert.equal((await stream.charges()).at(-1)?.usedMilliCu, done.usedCUMilli);
@@ -275,9 +269,7 @@ describe("the end of a session", () => {
     const { usedCUMilli } = await cut.nextText();
     assert.equal(usedCUMilli, 7 * tokenMilli);
     stream.worker.script = {};
-    using session = await stream.open(attempt);
-    session.ask();
-    const { done } = await session.answer();
+    const { done } = await stream.chat(attempt);
     assert.deepEqual([done.usedCUMilli, done.paidBeforeCUMilli], [7 * tokenMilli, undefined]);
   });
 
@@ -303,9 +295,7 @@ describe("the end of a session", () => {
     session.ask();
     await final();
     for (let times = 0; times < 3; times++) {
-      using other = await stream.open();
-      other.ask();
-      await other.answer();
+      await stream.chat();
     }
     held.open();
     assert.equal((await session.nextText())["rid"], 1);
@@ -314,15 +304,11 @@ describe("the end of a session", () => {
 
   it("a lower coefficient than the offer is applied, and a higher one is not", async () => {
     stream.worker.script = { report: (one) => ({ ...one, coefficient: 500 }) };
-    using cheap = await stream.open();
-    cheap.ask();
-    const { done } = await cheap.answer();
+    const { done } = await stream.chat();
     // 7 × 3 × 0.5 is 10.5 milli-CU, which is rounded up.
     assert.deepEqual([done.pricing.coefficient, done.usedCUMilli], [500, 11]);
     stream.worker.script = { report: (one) => ({ ...one, coefficient: 9000 }) };
-    using dear = await stream.open();
-    dear.ask();
-    const more = await dear.answer();
+    const more = await stream.chat();
     assert.deepEqual(
       [more.done.pricing.coefficient, more.done.usedCUMilli],
       [1000, 7 * tokenMilli],
@@ -367,9 +353,7 @@ describe("the end of a session", () => {
     session.ask();
     const { done } = await session.answer();
     assert.deepEqual([done.pricing.pricePerTokenNano, done.usedCUMilli], ["12", 11]);
-    using dear = await fresh.open();
-    dear.ask();
-    const later = await dear.answer();
+    const later = await fresh.chat();
     assert.deepEqual(
       [later.done.pricing.pricePerTokenNano, later.done.usedCUMilli],
       ["1200", 1050],

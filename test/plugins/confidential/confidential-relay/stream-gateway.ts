@@ -12,7 +12,13 @@ import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { streamed } from "../../inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../../inference/networks/scripted-worker.ts";
 import { startEnclaveWorker, type EnclaveWorker } from "./enclave-worker.ts";
-import { openStream, openWire, type OpenStream, type Wire } from "./stream-client.ts";
+import {
+  openStream,
+  openWire,
+  type OpenStream,
+  type StreamAnswer,
+  type Wire,
+} from "./stream-client.ts";
 import { untilAllReady } from "../../all-ready.ts";
 
 /** 12 nano native tokens × 0.25 USD: 3 milli-CU per token. */
@@ -27,6 +33,8 @@ export interface StreamGateway extends AsyncDisposable {
   readonly url: string;
   wire(key?: string): Promise<Wire>;
   open(over?: Partial<Hello>): Promise<OpenStream>;
+  /** Sends one request in a session of its own. */
+  chat(over?: Partial<Hello>): Promise<StreamAnswer>;
   get(path: string, key?: string): Promise<Response>;
   /** Charges on disk, oldest first. */
   charges(): Promise<readonly UsageRow[]>;
@@ -119,6 +127,11 @@ export async function startStreamGateway(
     url,
     wire,
     open: async (over) => openStream(await wire(), over),
+    async chat(over) {
+      using session = await openStream(await wire(), over);
+      session.ask();
+      return await session.answer();
+    },
     get: (path, key) =>
       fetch(
         gateway.url + path,

@@ -11,8 +11,7 @@ import {
   type EnclaveIdentity,
 } from "../../../../plugins/confidential/enclave/identity.ts";
 import {
-  openEnclaveSession,
-  type EnclaveSession,
+  EnclaveSession,
   type EnclaveSessionDeps,
 } from "../../../../plugins/confidential/enclave/session.ts";
 import type { EvidenceProvider } from "../../../../plugins/confidential/evidence/provider.ts";
@@ -173,7 +172,7 @@ export async function startEnclave(role: "worker" | "gateway" = "worker"): Promi
       const find = (id: string): Offer | undefined =>
         id === model.offer.modelId ? model.offer : undefined;
       let isClosed = false;
-      const session = openEnclaveSession(
+      const session = new EnclaveSession(
         { identity, find, clock, log, ...parts },
         {
           text(text) {

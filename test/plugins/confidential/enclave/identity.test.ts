@@ -53,8 +53,7 @@ async function start(failure?: Fault): Promise<Started> {
       return simulated.quote(state.binds ?? reportData, until);
     },
   };
-  const models = [{ id: "Demo/Echo-1", hash: "ab" }];
-  const identity = createEnclaveIdentity({ net, role: "worker", models, provider, clock });
+  const identity = createEnclaveIdentity({ net, role: "worker", provider, clock });
   await identity.ready;
   return Object.assign(state, {
     clock,
@@ -76,7 +75,6 @@ describe("an enclave's identity", () => {
     assert.deepEqual(keyset.ur, held.ur.publicKey);
     assert.equal(keyset.net, net);
     assert.equal(keyset.role, "worker");
-    assert.deepEqual(keyset.models, [{ id: "Demo/Echo-1", hash: "ab" }]);
     assert.equal(keyset.notAfter, held.notAfter);
     assert.ok(held.notAfter - clock.now() / 1000 <= 3600);
     assert.equal(held.evidenceDigest, await evidenceDigest(nodeSuite, held.evidence));

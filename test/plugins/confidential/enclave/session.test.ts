@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
-import { readKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { readReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { readTextFrame } from "../../../../plugins/confidential/protocol/text-frames.ts";
 import { bytesOf, unwrap, withFlippedBit } from "../protocol/session.ts";
@@ -18,6 +17,11 @@ import { UnfinishedBytes } from "../../../../src/memory/unfinished-bytes.ts";
 
 const params = { model: "Demo/Echo-1", messages: [{ role: "user", content: "tell me a secret" }] };
 
+async function connected(): Promise<Connected & { readonly enclave: TestEnclave }> {
+  const enclave = await startEnclave();
+  return { enclave, ...(await enclave.connect()) };
+}
+
 describe("the handshake of an enclave", () => {
   test("answers with the same keyset and a new session id and key each time", async () => {
     const enclave = await startEnclave();
@@ -26,14 +30,6 @@ describe("the handshake of an enclave", () => {
     assert.deepEqual(attested.core.keyset, other.attested.core.keyset);
     assert.notDeepEqual(attested.core.session, other.attested.core.session);
     assert.notDeepEqual(attested.core.epk, other.attested.core.epk);
-  });
-
-  test("contains the digest of the evidence of a gateway's upstream", async () => {
-    const enclave = await startEnclave("gateway");
-    const upstream = `sha256:${"cd".repeat(32)}`;
-    const { client } = await enclave.connect({ hello: { termination: "gateway" } }, { upstream });
-    assert.equal(client.attested.core.upstream, upstream);
-    assert.equal(unwrap(readKeyset(client.attested.core.keyset)).role, "gateway");
   });
 
   test("refuses a client that wants what there is not", async () => {
@@ -129,8 +125,7 @@ describe("a request in an enclave", () => {
   });
 
   test("reports no part that is larger than its whole, and no more than the maximum of hello", async () => {
-    const enclave = await startEnclave();
-    const { client } = await enclave.connect();
+    const { enclave, client } = await connected();
     for (const [said, completion, reasoning] of [
       [7, 7, 7],
       [9_999, 64, 64],
@@ -176,8 +171,7 @@ describe("a request in an enclave", () => {
     ],
   ] as const;
   test("is refused in an encrypted frame, free of charge; the session continues", async () => {
-    const enclave = await startEnclave();
-    const { client } = await enclave.connect();
+    const { enclave, client } = await connected();
     for (const [what, asked, code] of refused) {
       const { final, report, deltas } = await client.ask(asked);
       assert.deepEqual([final.error?.code, final.finish_reason], [code, "error"], what);
@@ -202,8 +196,7 @@ describe("a request in an enclave", () => {
     ["timedOut", "TIMEOUT"],
   ] as const;
   test("that fails reports the tokens produced so far", async () => {
-    const enclave = await startEnclave();
-    const { client } = await enclave.connect();
+    const { enclave, client } = await connected();
     for (const [failure, code] of failures) {
       const answered = client.ask(params);
       const asked = enclave.model.asked.at(-1);
@@ -220,8 +213,7 @@ describe("a request in an enclave", () => {
 
 describe("a cancel", () => {
   test("before the first token is free", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
+    const { enclave, wire, client } = await connected();
     for (const frame of client.request(1, params)) wire.binary(frame);
     wire.binary(unwrap(client.channel.seal("cancel", 1, new Uint8Array())));
     const { deltas, report } = await client.answer(1);
@@ -232,8 +224,7 @@ describe("a cancel", () => {
   });
 
   test("that crosses the final has no effect", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
+    const { enclave, wire, client } = await connected();
     for (const frame of client.request(1, params)) wire.binary(frame);
     enclave.model.asked[0]?.end();
     wire.binary(unwrap(client.channel.seal("cancel", 1, new Uint8Array())));
@@ -243,8 +234,7 @@ describe("a cancel", () => {
 
 describe("faults that end a session", () => {
   test("the running answer is reported first, so that breaking a session does not make answers free", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
+    const { enclave, wire, client } = await connected();
     for (const frame of client.request(1, params)) wire.binary(frame);
     enclave.model.asked[0]?.say("The");
     enclave.model.produced = resultOf({ completionTokens: 1 });
@@ -263,8 +253,7 @@ describe("faults that end a session", () => {
   });
 
   test("nothing is sent after a fault, and the model is stopped", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
+    const { enclave, wire, client } = await connected();
     const content = "x".repeat(80_000);
     const long = { ...params, messages: [{ role: "user", content }] };
     for (const frame of client.request(1, long)) wire.binary(frame);
@@ -282,8 +271,7 @@ describe("faults that end a session", () => {
 
 describe("timeouts of a session", () => {
   test("a session ends after 120 s without a frame, unless an answer is running", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
+    const { enclave, wire, client } = await connected();
     enclave.clock.advance(119_000);
     for (const frame of client.request(1, params)) wire.binary(frame);
     enclave.clock.advance(400_000);
@@ -294,8 +282,7 @@ describe("timeouts of a session", () => {
   });
 
   test("a running answer is ended and reported before the keyset expires, and then the session ends", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
+    const { enclave, wire, client } = await connected();
     const { notAfter } = client.attested.keyset;
     for (const frame of client.request(1, params)) wire.binary(frame);
     enclave.model.produced = resultOf({ completionTokens: 1 });
@@ -308,8 +295,7 @@ describe("timeouts of a session", () => {
   });
 
   test("a session without a request ends before its keyset expires, even if frames arrive", async () => {
-    const enclave = await startEnclave();
-    const { wire, client } = await enclave.connect();
+    const { enclave, wire, client } = await connected();
     const { notAfter } = client.attested.keyset;
     const end = notAfter * 1000 - 10_000;
     while (enclave.clock.now() + 100_000 < end) {

@@ -1,4 +1,4 @@
-/** Tests of the algorithm that verifies simulated evidence. */
+/** Tests of the algorithm that verifies simulated evidence, and of the cache of verified evidence. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createSimulatedPlatform } from "../../../../plugins/confidential/evidence/simulated.ts";
@@ -8,6 +8,8 @@ import type { VerificationReport } from "../../../../plugins/confidential/verify
 import type { TdxCollateral } from "../../../../plugins/confidential/verify/tdx-collateral.ts";
 import { verifyEvidence } from "../../../../plugins/confidential/verify/verify.ts";
 import { failures, resultOf } from "../verify/real-quotes.ts";
+import { createChecklist } from "../../../../plugins/confidential/verify/checklist.ts";
+import { createEvidenceVerifier } from "../../../../plugins/confidential/verify/evidence-verifier.ts";
 
 const now = Date.UTC(2026, 10, 21, 12);
 const day = 24 * 3_600_000;
@@ -210,4 +212,63 @@ describe("revocation lists", () => {
     const { pck_crl: pck, root_ca_crl: root } = good;
     assertFails(await withLists({ pck_crl: root, root_ca_crl: pck }), "root_crl", "pck_crl");
   });
+});
+
+describe("accepted evidence", () => {
+  test("is not verified again, and gets the same report", async () => {
+    const verifier = createEvidenceVerifier();
+    const evidence = platform.evidence(reportData, now);
+    const first = await verifier.verify(evidence, { reportData }, policy, now);
+    assert.equal(first.assurance, "simulated");
+    const copy: unknown = structuredClone(evidence);
+    assert.equal(await verifier.verify(copy, { reportData }, { ...policy }, now + 1000), first);
+  });
+
+  test("is verified again after an hour, and when the clock goes back", async () => {
+    const verifier = createEvidenceVerifier();
+    const evidence = platform.evidence(reportData, now);
+    const first = await verifier.verify(evidence, { reportData }, policy, now);
+    const back = await verifier.verify(evidence, { reportData }, policy, now - 1);
+    assert.notEqual(back, first);
+    assert.equal(await verifier.verify(evidence, { reportData }, policy, now + 3_599_998), back);
+    assert.notEqual(await verifier.verify(evidence, { reportData }, policy, now + 3_599_999), back);
+  });
+
+  test("is verified again for other evidence, report data or policies", async () => {
+    const verifier = createEvidenceVerifier();
+    const evidence = platform.evidence(reportData, now);
+    assert.equal(
+      (await verifier.verify(evidence, { reportData }, policy, now)).assurance,
+      "simulated",
+    );
+    const otherBinding = { reportData: new Uint8Array(64) };
+    assert.equal((await verifier.verify(evidence, otherBinding, policy, now)).assurance, "none");
+    const strict = { ...policy, imageHashes: [] };
+    assert.equal((await verifier.verify(evidence, { reportData }, strict, now)).assurance, "none");
+    const { pck_crl: _pck, ...collateral } = evidence.collateral ?? {};
+    const changed = { ...evidence, collateral };
+    assert.equal((await verifier.verify(changed, { reportData }, policy, now)).assurance, "none");
+  });
+});
+
+test("a check that was never reached counts as failed, and a failure stays", () => {
+  const checks = createChecklist(["a", "b"]);
+  checks.record("a", undefined);
+  assert.equal(checks.hasPassed(), false);
+  checks.skip("b", "not asked for");
+  assert.equal(checks.hasPassed(), true);
+  assert.equal(checks.record("a", "broken"), false);
+  assert.equal(checks.record("a", undefined), false);
+  assert.equal(checks.hasPassed(), false);
+});
+
+test("a failure is never cached", async () => {
+  const verifier = createEvidenceVerifier();
+  const evidence = platform.evidence(reportData, now, { issuedAt: now + 1000 });
+  const early = await verifier.verify(evidence, { reportData }, policy, now);
+  assert.equal(early.assurance, "none");
+  const again = await verifier.verify(evidence, { reportData }, policy, now);
+  assert.notEqual(again, early);
+  const later = await verifier.verify(evidence, { reportData }, policy, now + 2000);
+  assert.equal(later.assurance, "simulated");
 });

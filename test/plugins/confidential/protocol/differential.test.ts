@@ -22,8 +22,7 @@ import {
   writeReport,
 } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { sessionReportData } from "../../../../plugins/confidential/protocol/report-data.ts";
-import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
-import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { toHex, type Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import * as noble from "./noble-stream.ts";
 import type { NobleKeys } from "./noble-stream.ts";
 import { handshakeSigner, helloWith, keysetWith, now, reportSigner, unwrap } from "./session.ts";

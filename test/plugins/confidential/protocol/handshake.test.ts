@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { webSuite } from "../../../../plugins/confidential/client/web-crypto.ts";
-import { closeCodes } from "../../../../plugins/confidential/protocol/fault.ts";
 import {
   answerHello,
   clientKeys,
@@ -246,27 +245,6 @@ describe("the report data that evidence binds", () => {
     assert.equal(one, other);
     assert.notEqual(one, await evidenceDigest(nodeSuite, { tee_type: "tdx", quote: "AA==" }));
     assert.equal(await evidenceDigest(nodeSuite, { quote: "\ud800" }), undefined);
-  });
-});
-
-describe("faults", () => {
-  test("every code has the close code of the specification", () => {
-    assert.deepEqual(closeCodes, {
-      UNAUTHORIZED: 4401,
-      INSUFFICIENT_BALANCE: 4402,
-      PRICE_ABOVE_MAX: 4402,
-      MODEL_NOT_AVAILABLE: 4404,
-      NETWORK_NOT_AVAILABLE: 4404,
-      TERMINATION_NOT_AVAILABLE: 4404,
-      TIMEOUT: 4408,
-      REPLAY: 4409,
-      LIMIT_EXCEEDED: 4413,
-      SUITE_UNSUPPORTED: 4426,
-      RATE_LIMITED: 4429,
-      ATTESTATION_UNAVAILABLE: 4495,
-      BAD_FRAME: 4400,
-      UPSTREAM_FAILED: 1011,
-    });
   });
 });
 

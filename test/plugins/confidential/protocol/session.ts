@@ -7,15 +7,12 @@ import {
   answerHello,
   clientKeys,
   readAnswer,
-} from "../../../../plugins/confidential/protocol/handshake.ts";
-import type {
-  HandshakeAnswer,
-  Attested,
+  type HandshakeAnswer,
+  type Attested,
 } from "../../../../plugins/confidential/protocol/handshake.ts";
 import { readHello, writeHello } from "../../../../plugins/confidential/protocol/hello.ts";
 import type { Hello } from "../../../../plugins/confidential/protocol/hello.ts";
-import { writeKeyset } from "../../../../plugins/confidential/protocol/keyset.ts";
-import type { Keyset } from "../../../../plugins/confidential/protocol/keyset.ts";
+import { writeKeyset, type Keyset } from "../../../../plugins/confidential/protocol/keyset.ts";
 import { createNodeChannel } from "../../../../plugins/confidential/protocol/node-channel.ts";
 import { createSigner, nodeSuite } from "../../../../plugins/confidential/protocol/node-crypto.ts";
 import type { Ephemeral } from "../../../../plugins/confidential/protocol/suite.ts";

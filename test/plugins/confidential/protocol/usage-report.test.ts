@@ -19,8 +19,7 @@ import {
 import type { UsageReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
 import { createSeenCounters } from "../../../../plugins/confidential/protocol/seen-counters.ts";
 import type { Signer } from "../../../../plugins/confidential/protocol/suite.ts";
-import { toHex } from "../../../../plugins/confidential/verify/binary-text.ts";
-import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { toHex, type Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 import { bytesOf, now, reportSigner, unwrap, textOf, withFlippedBit } from "./session.ts";
 
 const th = new Uint8Array(32).fill(3);

@@ -1,12 +1,11 @@
 /** A local gateway, a gateway that relays and bills, and the enclaves of workers in front of a model server. */
-import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { until } from "../confidential-relay/wait.ts";
 import { demoModelId, startTestWorker, type Status, type TestWorker } from "../worker/fixture.ts";
 import { startTemplate } from "./local-gateway.ts";
+import { listen } from "../../../../src/http/demo-server.ts";
 
 export interface Chain {
   readonly url: string;
@@ -97,9 +96,6 @@ async function startStatus(
   const server = createServer((_, response) => {
     response.end(JSON.stringify({ ...documents[0], workers: listed }));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
   t.after(() => server.close());
-  // A server that listens on TCP has an address of this type.
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return `${await listen(server, 0, "127.0.0.1")}/`;
 }

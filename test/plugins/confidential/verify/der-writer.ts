@@ -1,6 +1,5 @@
 /** Writes DER by hand, so that tests can also make certificates and lists that the library does not write. */
-import { joinBytes } from "../../../../plugins/confidential/verify/binary-text.ts";
-import type { Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
+import { joinBytes, type Bytes } from "../../../../plugins/confidential/verify/binary-text.ts";
 
 export const derTags = {
   boolean: 0x01,

@@ -1,6 +1,5 @@
 /** A SEV-SNP platform with test roots. Every signature is valid, and each field can be changed. */
-import { constants, generateKeyPairSync, sign } from "node:crypto";
-import type { KeyObject } from "node:crypto";
+import { constants, generateKeyPairSync, sign, type KeyObject } from "node:crypto";
 import * as der from "./der-writer.ts";
 import {
   joinBytes,

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { TestContext } from "node:test";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
@@ -14,6 +12,7 @@ import {
 import { keepingLog } from "../../../../src/testing/keeping-log.ts";
 import { connect, net, type ClientOptions, type TestClient } from "../enclave/client.ts";
 import { openSocket, type SocketOptions, type WorkerSocket } from "./socket.ts";
+import { close, listen } from "../../../../src/http/demo-server.ts";
 
 export { demoModelId };
 
@@ -76,13 +75,9 @@ export async function startScriptedModel(
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify({ data: [{ id: demoModelId }] }));
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = await listen(server, 0, "127.0.0.1");
+  t.after(() => close(server));
+  return url;
 }
 
 export function chunk(delta: object, finish: string | null = null): string {
