@@ -85,10 +85,8 @@ async function openStore(config: Config, stack: AsyncDisposableStack): Promise<O
   const { data: dataDir } = config.store;
   if (config.store.postgres !== undefined) refuseUnmoved(dataDir);
   const { sql, database } = stack.use(await openCommandStore(config));
-  const store = await openAccountStore({
-    sql: joinTransactions(sql("accounts")),
-    isShared: database !== undefined,
-  });
+  const joined = joinTransactions(sql("accounts"));
+  const store = await openAccountStore(joined, database !== undefined);
   if (database === undefined) return { store, purchasedLeft: purchasedLeftOf(dataDir) };
   const usage = createUsageQueries(database);
   return { store, purchasedLeft: (workspace) => usage.purchasedLeft(workspace) };
