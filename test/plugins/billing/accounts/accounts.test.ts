@@ -12,6 +12,7 @@ import { KeyLookups } from "../../../../plugins/billing/accounts/stored-keys.ts"
 import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
 import { accountsFixture, hour, known, plans, refusal } from "./fixture.ts";
+import { openAccountsOn } from "./open-accounts.ts";
 
 const clock = manualClock();
 const tested = await startTestGateway({
@@ -55,15 +56,25 @@ test("only the exact header of a key is accepted, and no header throws", async (
 });
 
 test("a flood of bad keys stays within the limits and evicts no valid key", async (t) => {
-  const { issue: issueOne, open } = await accountsFixture(t);
+  const { issue: issueOne, open, sql } = await accountsFixture(t);
+  const { store } = await openAccountsOn(sql);
+  const lookups: string[] = [];
+  const findByHash: typeof store.findByHash = (hash) => {
+    lookups.push(hash);
+    return store.findByHash(hash);
+  };
   const header = `Bearer ${(await issueOne()).text}`;
-  const service = await open({ remember: { keys: 2, unknown: 10 } });
+  const remember = { keys: 2, unknown: 10 };
+  const service = await open({ remember, store: { ...store, findByHash } });
   const principal = await service.identify(header);
-  await Promise.all(
-    Array.from({ length: 100 }, async () => service.identify(`Bearer ${newKeyText("dev")}`)),
-  );
+  const bad = Array.from({ length: 100 }, () => newKeyText("dev"));
+  for (const text of bad) await service.identify(`Bearer ${text}`);
   assert.equal(service.identify(header), principal);
-  assert.deepEqual(service.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
+  // The last ones are remembered.
+  for (const text of bad.slice(90)) await service.identify(`Bearer ${text}`);
+  assert.equal(lookups.length, 101);
+  await service.identify(`Bearer ${bad[89]}`);
+  assert.deepEqual(lookups.slice(101), [hashKey(bad[89] ?? "")]);
 });
 
 test("a revoked or expired key does not reveal that it is bound to addresses", async () => {

@@ -89,7 +89,7 @@ test("a replica posts again what a restored ledger has lost, even if the ledger 
     world.settle(0, 0, [50]);
     world.flow(50);
   });
-  assert.equal(world.ledger.charges.length, 0, "the charge is lost");
+  assert.equal(world.charges.length, 0, "the charge is lost");
   // The replica is paused before it can notice that.
   world.process(0).isPaused = true;
   world.pass(12_000, 250);
@@ -97,7 +97,7 @@ test("a replica posts again what a restored ledger has lost, even if the ledger 
   world.process(0).isPaused = false;
   world.flow(600);
   assert.deepEqual(
-    world.ledger.charges.map(({ costMilliCu }) => costMilliCu),
+    world.charges.map(({ costMilliCu }) => costMilliCu),
     [50],
   );
   world.finish();
