@@ -171,7 +171,8 @@ export abstract class Witness {
     }
     if (state === "refused") {
       this.counters.refused++;
-      this.#checkRefusal(opened);
+      // At some instant of the request, the credit that may have been in use must have left no room.
+      assert.ok(opened.couldBeRefused, `refused ${costMilliCu} although credit was left`);
     }
     if (state === "unavailable") this.counters.unavailable++;
     if (state === "lost") {
@@ -217,11 +218,6 @@ export abstract class Witness {
       if (isOnItsWay) for (const { costMilliCu } of reservation.charges) total += costMilliCu;
     }
     return total;
-  }
-
-  /** A refusal is justified if, at some instant of the request, the credit that may have been in use left no room. */
-  #checkRefusal({ reservation, couldBeRefused }: Opened): void {
-    assert.ok(couldBeRefused, `refused ${reservation.costMilliCu} although credit was left`);
   }
 
   checkRemembered({ reservation, process }: Opened): void {
