@@ -58,7 +58,7 @@ export abstract class Witness {
   readonly #highest = new Map<string, readonly number[]>();
   #accounts = new Map<KeyId, Account>();
   /** All posted charges, in order, and by the id of their request. */
-  readonly charges: LeasedCharge[] = [];
+  readonly charges: (LeasedCharge & { readonly postedAt: number })[] = [];
   readonly charged = new Map<string, LeasedCharge>();
   /** Charges without a lease of their own, by scope: only a forced reservation has them. */
   readonly #uncovered = new Map<string, number>();
@@ -151,7 +151,7 @@ export abstract class Witness {
   count(charge: LeasedCharge): void {
     const id = charge.details.about.requestId;
     assert.ok(!this.charged.has(id), `charge ${id} is posted twice`);
-    this.charges.push(charge);
+    this.charges.push({ ...charge, postedAt: this.now });
     this.charged.set(id, charge);
     const { keyId, workspaceId, costMilliCu, takenMilliCu, keyTakenMilliCu } = charge;
     const add = (scope: string, amount: number): void => {

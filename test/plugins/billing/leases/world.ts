@@ -220,10 +220,10 @@ export class World extends Witness {
   restoreBefore(happens: () => void): void {
     const replicas = structuredClone(this.ledger.replicas);
     const accepted = this.charges.length;
-    const scopes = Array.from(this.ledger.scopes, ([id, { day, month, ...scope }]) => {
+    const scopes = Array.from(this.ledger.scopes, ([id, { day: _, month: __, ...scope }]) => {
       const windows = {
-        day: copyOf(day, dayWindow, this.now),
-        month: copyOf(month, monthWindow, this.now),
+        day: this.#windowOf(id, dayWindow),
+        month: this.#windowOf(id, monthWindow),
       };
       return [id, { ...structuredClone(scope), ...windows }] as const;
     });
@@ -234,6 +234,15 @@ export class World extends Witness {
     for (const [replica, row] of replicas) this.ledger.replicas.set(replica, row);
     this.ledger.scopes.clear();
     for (const [id, scope] of scopes) this.ledger.scopes.set(id, scope);
+  }
+
+  /** Returns a window with the charges of a key. */
+  #windowOf(keyId: string, shape: WindowShape): RollingWindow {
+    const window = new RollingWindow(shape);
+    for (const charge of this.charges) {
+      if (charge.keyId === keyId) window.add(charge.postedAt, charge.costMilliCu);
+    }
+    return window;
   }
 
   /** Ends the history: all processes return, all reservations end, all replicas leave. Nothing may remain. */
@@ -263,10 +272,4 @@ export class World extends Witness {
   get untilNextMonth(): number {
     return periodOf(this.now).end - this.now;
   }
-}
-
-function copyOf(window: RollingWindow, shape: WindowShape, now: number): RollingWindow {
-  const copy = new RollingWindow(shape);
-  for (const [step, milliCu] of window.amounts(now)) copy.addToStep(step, milliCu);
-  return copy;
 }

@@ -1,6 +1,10 @@
-/** One or two replicas and their leases, message by message, and the clock of a gateway beside that of the ledger. */
+/**
+ * The lease protocol: replicas, one ledger and a bad network in random histories (`npm run model` runs more of them), and
+ * one or two replicas message by message. The last test is of a gateway whose clock is not that of the ledger.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as fc from "fast-check";
 import { LedgerLink } from "../../../../plugins/billing/leases/ledger-link.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
@@ -8,7 +12,45 @@ import { leaseMetrics } from "../../../../plugins/billing/metering/metrics.ts";
 import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { Log } from "../../../../src/plugin.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
+import { histories, knownHistories, runHistory, runKnownHistory } from "./histories.ts";
+import { mutants } from "./mutants.ts";
 import { World } from "./world.ts";
+
+/** 50 histories of up to 400 steps are about 14,000 steps. */
+const numRuns = 50;
+
+test("no failure of the network or of a replica exceeds a limit, or loses or doubles a charge", () => {
+  const run = fc.property(histories("failing", 400), (steps) => {
+    runHistory(steps, { replicas: 3 });
+  });
+  fc.assert(run, { numRuns, seed: 1, interruptAfterTimeLimit: 60_000 });
+});
+
+test("while nothing fails, a reservation is refused only if its credit was in use", () => {
+  const run = fc.property(histories("ordinary", 250), (steps) => {
+    const { counters } = runHistory(steps, { replicas: 3 });
+    assert.equal(counters.unavailable, 0);
+  });
+  fc.assert(run, { numRuns, seed: 2, interruptAfterTimeLimit: 60_000 });
+});
+
+for (const [name, parts] of Object.entries(mutants)) {
+  const history = knownHistories[name];
+  if (history !== undefined) {
+    test(`a certain history finds this mistake, and nothing is wrong without it: ${name}`, () => {
+      runKnownHistory(history);
+      assert.throws(() => runKnownHistory(history, parts), assert.AssertionError);
+    });
+    continue;
+  }
+  test(`the model finds this mistake: ${name}`, () => {
+    const run = fc.property(histories("failing", 400), (steps) => {
+      runHistory(steps, { replicas: 3, parts });
+    });
+    const { errorInstance } = fc.check(run, { numRuns: 200, seed: 7, endOnFailure: true });
+    assert.ok(errorInstance instanceof assert.AssertionError, String(errorInstance));
+  });
+}
 
 const included = {
   kind: "workspace",
