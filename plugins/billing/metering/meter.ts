@@ -108,6 +108,7 @@ interface MeterServiceDeps {
   readonly serving: Disposable | undefined;
 }
 
+/** The meter of a gateway that is alone, and what is left of each limit. */
 export class MeterService extends LeasedMeter implements Omit<Metering, "usage" | "outageMs"> {
   readonly #options: MeterOptions;
   readonly #deps: MeterServiceDeps;
@@ -157,7 +158,7 @@ export class MeterService extends LeasedMeter implements Omit<Metering, "usage" 
     const {
       months = new Map(),
       fixed = [],
-      limits = link.limitsOf(workspaceId),
+      limits = link.batches.limitsOf(workspaceId),
     } = ledger.scopes.get(workspaceId) ?? {};
     return currentMonth(time.now(), months, fixed, limits);
   }
@@ -175,7 +176,7 @@ export class MeterService extends LeasedMeter implements Omit<Metering, "usage" 
 
   /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void> {
-    return this.#deps.link.flush();
+    return this.#deps.link.batches.flush();
   }
 
   override close(): Promise<void> {

@@ -54,13 +54,13 @@ const chargesView = `
     .map((name) => `value ->> '${name}' AS ${name}`)
     .join(", ")} FROM json_each(charges_within())`;
 
-type Work<T> = (read: ReadCharges, readMonths: ReadMonths) => Promise<T>;
+type Work = (read: ReadCharges, readMonths: ReadMonths) => Promise<string | undefined>;
 
 /**
  * Runs `work` on the charges of one moment: those that were settled before the call. Rejects with StoreError if they
  * are missing or unreadable.
  */
-async function withFolderCharges<T>(dataDir: string, work: Work<T>): Promise<T> {
+async function withFolderCharges(dataDir: string, work: Work): ReturnType<Work> {
   const db = openJournalReader(dataDir);
   try {
     let bounds: ChargeBounds | undefined;
@@ -166,7 +166,7 @@ export interface ReportJob {
  * folder in which no gateway has metered has no charges.
  */
 export default async function run({ dataDir, report, spend }: ReportJob): Promise<unknown> {
-  const make: Work<string | undefined> = async (read, readMonths) => {
+  const make: Work = async (read, readMonths) => {
     if (report !== undefined) return usageReport(read, report);
     return spend && JSON.stringify(await readSpend(read, readMonths, spend));
   };

@@ -26,6 +26,8 @@ import { createDatabase, runSql } from "../../../store/servers.ts";
 import { silentLog } from "../../../test-log.ts";
 import { openAccountsOn } from "../accounts/open-accounts.ts";
 
+const store = await storeCommand();
+
 const tables = `
     claims endings plugin_storage workspaces keys key_use model_overrides changes
     idempotency_slots receipts lost_answers`
@@ -201,8 +203,6 @@ test("a folder that a gateway uses is not moved", async (t) => {
   assert.equal(code, 1);
   assert.match(err.join("\n"), /SLUICE_STORE_IN_USE/);
 });
-
-const store = await storeCommand();
 
 test("purchased credit that gateways have drawn in PostgreSQL is shown as used, and the export reads PostgreSQL", async (t) => {
   const url = await createDatabase(t);

@@ -7,7 +7,6 @@ import { type IncomingMessage, type ServerResponse, createServer } from "node:ht
 import { join } from "node:path";
 import { after, beforeEach, test } from "node:test";
 import * as fc from "fast-check";
-import type { Reply } from "sluice-gateway/plugin";
 import type {
   Idempotency,
   IdempotencySlot,

@@ -5,17 +5,16 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
-import { type TestGateway, startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { storeCommand } from "../../../../src/commands/store.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { commandLine } from "../../../commands/command-line.ts";
 import { sluice, spawnGateway } from "../../../e2e/gateway-process.ts";
 import { startRpcNode } from "../../../e2e/rpc-node.ts";
 import { type FaultProxy, startFaultProxy } from "../../../store/fault-proxy.ts";
-import { createDatabase, runSql } from "../../../store/servers.ts";
+import { runSql } from "../../../store/servers.ts";
 import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
-import { until, upgrade } from "../shipping/fixture.ts";
-import { call, charged, pipeline, preparedDatabase, secret } from "./gateway-fixture.ts";
+import { until } from "../shipping/fixture.ts";
+import { call, charged, metric, preparedDatabase, secret, startOn } from "./gateway-fixture.ts";
 
 test("without PostgreSQL calls are answered with 503 and not charged, and later calls are served again", async (t) => {
   const database = await preparedDatabase(t);

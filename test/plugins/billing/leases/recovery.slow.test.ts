@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
-import { type TestGateway, startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { storeCommand } from "../../../../src/commands/store.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { commandLine } from "../../../commands/command-line.ts";
@@ -19,7 +19,7 @@ import { startPostgres } from "../../../store/postgres-server.ts";
 import { installedPostgres } from "../../../store/programs.ts";
 import { runSql } from "../../../store/servers.ts";
 import { until, upgrade } from "../shipping/fixture.ts";
-import { call, charged, pipeline, secret, spend } from "./gateway-fixture.ts";
+import { call, charged, metric, secret, spend, startOn } from "./gateway-fixture.ts";
 
 async function startPair(t: TestContext, synchronous: boolean): Promise<PostgresPair | undefined> {
   const programs = await installedPostgres();
