@@ -2,7 +2,7 @@ import { defineService, type JsonSchema } from "sluice-gateway/plugin";
 import { planNames, type PlanName } from "sluice-gateway/services";
 import { closed } from "../metering/options.ts";
 import type { Plans } from "./principal.ts";
-import type { RunningAccounts } from "./start.ts";
+import type { RunningAccounts } from "./workspaces-service.ts";
 
 /** The section `plans` of pipeline.yaml after validation, with defaults. */
 interface Options {

@@ -2,7 +2,7 @@ import type { Host, ServiceContext, ServiceHooks, Store } from "sluice-gateway/p
 import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";
 import { AccountsService } from "./accounts.ts";
-import { createAdmin, createWorkspaces } from "./workspaces-service.ts";
+import { createAdmin, createWorkspaces, type RunningAccounts } from "./workspaces-service.ts";
 import { followerMark } from "./change-log.ts";
 import { refuseUnmoved, openAccountStore } from "./sql-account-store.ts";
 import { LeasedSlots } from "./idempotency.ts";
@@ -10,10 +10,6 @@ import { joinTransactions } from "./joined-sql.ts";
 import type { Plans } from "./principal.ts";
 import { createSlots, type SlotStore } from "./slots.ts";
 import { createTickets } from "./tickets.ts";
-
-export interface RunningAccounts extends Accounts {
-  setPlans(plans: Plans): void;
-}
 
 export async function startAccounts(
   plans: Plans,

@@ -5,6 +5,7 @@
 import type { Clock, Host, Log } from "sluice-gateway/plugin";
 import {
   setPrincipal,
+  type Accounts,
   type ChangeAuthor,
   type ChangedBy,
   type Failed,
@@ -22,7 +23,10 @@ import { checkAmount } from "./workspace-rules.ts";
 import { changeJson, workspaceJson, keyJson } from "./json.ts";
 import { keyState } from "./key-rules.ts";
 import { applyDuePlan, defaultCapabilities, type Plans, unauthorized } from "./principal.ts";
-import type { RunningAccounts } from "./start.ts";
+
+export interface RunningAccounts extends Accounts {
+  setPlans(plans: Plans): void;
+}
 
 interface OperationsDeps {
   readonly store: AccountStore;
