@@ -1,6 +1,6 @@
 /**
- * `workspaces` and `admin` of the service `accounts`: operations of customers and of operators. And the service without
- * a store, for `sluice check`.
+ * `workspaces` and `admin` of the service `accounts`: operations of customers and of operators. A dry run has the whole
+ * service without a store.
  */
 import type { Clock, Host, Log } from "sluice-gateway/plugin";
 import {
@@ -42,7 +42,7 @@ const notFound = { kind: "notFound" } as const;
 
 export function createWorkspaces(deps: OperationsDeps): Workspaces {
   const { store, clock, log } = deps;
-  const show = (workspace: Workspace): Promise<WorkspaceJson> => shownBy(deps, workspace);
+  const show = (workspace: Workspace): Promise<WorkspaceJson> => showWorkspace(deps, workspace);
 
   /** The change joins a transaction that the caller has opened. */
   const change = async <T extends object, R>(
@@ -117,7 +117,7 @@ async function usageReport(
   return { kind: "invalid", message };
 }
 
-async function shownBy(
+async function showWorkspace(
   { metering, clock }: OperationsDeps,
   workspace: Workspace,
 ): Promise<WorkspaceJson> {
@@ -137,7 +137,7 @@ export function createAdmin(deps: OperationsDeps, plan: AccountsAdmin["plan"]): 
     listWorkspaces: (limit) => store.listWorkspaces(limit),
     searchWorkspaces: (search) => store.searchWorkspaces(search),
     setWorkspace: (id, settings, by) => store.setWorkspace(id, settings, by),
-    workspaceJson: (workspace) => shownBy(deps, workspace),
+    workspaceJson: (workspace) => showWorkspace(deps, workspace),
     createKey: (wanted, by) => store.createKey(wanted, by),
     findKey: (id) => store.findKey(id),
     searchKeys: (search) => store.searchKeys(search),
