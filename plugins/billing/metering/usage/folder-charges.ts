@@ -60,7 +60,7 @@ type Work = (read: ReadCharges, readMonths: ReadMonths) => Promise<string | unde
  * Runs `work` on the charges of one moment: those that were settled before the call. Rejects with StoreError if they
  * are missing or unreadable.
  */
-async function withFolderCharges(dataDir: string, work: Work): ReturnType<Work> {
+async function withFolderCharges(dataDir: string, work: Work): Promise<string | undefined> {
   const db = openJournalReader(dataDir);
   try {
     let bounds: ChargeBounds | undefined;
