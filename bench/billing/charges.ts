@@ -69,7 +69,7 @@ async function client({ meter }: Measured, until: number): Promise<void> {
       route: "/v1/rpc",
     };
     const taken = meter.reserve(principals[number % principals.length]!, 1, about);
-    if (taken.kind !== "reserved") throw new Error(`${taken.kind} instead of reserved`);
+    if (taken instanceof Promise || taken.kind !== "reserved") throw new Error("no credit");
     await turn();
     for (let i = 0; i < 8; i++) otherWork();
     await taken.settle([{ surface: "ledger-rpc", method: `method_${number % 7}`, costMilliCu: 1 }]);

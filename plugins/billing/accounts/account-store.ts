@@ -10,6 +10,7 @@ import type {
   PlanName,
   Workspace,
 } from "sluice-gateway/services";
+import type { gatewayMarks } from "sluice-gateway/internal/store";
 
 export type { KeySettings, WorkspaceSettings } from "sluice-gateway/services";
 
@@ -48,12 +49,8 @@ export interface Followers {
   readonly followers: readonly Follower[];
 }
 
-export interface Follower {
-  readonly name: string;
-  readonly seenChange: number;
-  /** Time since its last message. A gateway sends one every second. */
-  readonly silentMs: number;
-}
+/** `mark`: the number of the last change that it has applied. */
+export type Follower = Awaited<ReturnType<typeof gatewayMarks>>[number];
 
 /** A lower plan, and the time at which it takes effect (milliseconds since 1970). */
 export interface PendingPlan {

@@ -80,7 +80,6 @@ export class AccountsService implements Callers {
   /** True if the last write did not include all times of last use. */
   #useLeft = false;
   #saving: Promise<void> | undefined;
-  #lookups = 0;
   #isClosed = false;
 
   /** Rejects with a StoreError if the store cannot be used. */
@@ -192,13 +191,6 @@ export class AccountsService implements Callers {
     return entry.principal;
   }
 
-  /** `unknown`: number of hashes of unknown and revoked keys. `lookups`: number of reads of keys from the store. */
-  stats(): Readonly<Record<"keys" | "unknown" | "lookups", number>> & {
-    readonly healthy: boolean;
-  } {
-    return { healthy: this.#feed.isHealthy, lookups: this.#lookups, ...this.#keys.size };
-  }
-
   isReady(): boolean {
     return this.#feed.isReady();
   }
@@ -245,7 +237,6 @@ export class AccountsService implements Callers {
   }
 
   async #find(digest: string): Promise<KeyEntry | undefined> {
-    this.#lookups++;
     for (;;) {
       const { count } = this.#feed;
       const stored = await this.store.findByHash(digest);

@@ -110,11 +110,7 @@ async function newestChange(query: RunSql): Promise<number> {
 export const followerMark = "accounts";
 
 export async function readFollowers(query: RunSql): Promise<Followers> {
-  const followers = (await gatewayMarks(query, followerMark)).map(({ name, mark, silentMs }) => ({
-    name,
-    seenChange: mark,
-    silentMs,
-  }));
+  const followers = await gatewayMarks(query, followerMark);
   return { newestChange: await newestChange(query), followers };
 }
 

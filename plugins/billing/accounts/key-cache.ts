@@ -36,10 +36,6 @@ export class KeyCache {
     this.#unknown = new BoundedMap(limits.unknown);
   }
 
-  get size(): { readonly keys: number; readonly unknown: number } {
-    return { keys: this.#known.size, unknown: this.#unknown.size };
-  }
-
   get(hash: string): KeyEntry | undefined {
     return this.#known.peek(hash);
   }

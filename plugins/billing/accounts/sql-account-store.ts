@@ -18,12 +18,6 @@ import { DatabaseSync } from "node:sqlite";
 import { explain, isMoved, StoreError } from "sluice-gateway/internal/store";
 import { accountTables } from "./tables.ts";
 
-export interface AccountStoreOptions {
-  readonly sql: JoinedSql;
-  /** True if several gateways share the store. They show which changes they have applied. */
-  readonly isShared: boolean;
-}
-
 export interface SqlAccountStore extends AccountStore {
   /**
    * Reads the hashes of all keys. After that, `findByHash` finds out without a statement that a key does not exist. A
@@ -36,9 +30,14 @@ export interface SqlAccountStore extends AccountStore {
 /** Maximum number of keys per read of the changes that do not seem to exist, and are looked up nevertheless. */
 const maxDoubted = 5;
 
-/** All existing changes count as read. Rejects with StoreError. */
-export async function openAccountStore(options: AccountStoreOptions): Promise<SqlAccountStore> {
-  const { sql, isShared } = options;
+/**
+ * All existing changes count as read. Rejects with StoreError. `isShared`: true if several gateways share the store. They
+ * show which changes they have applied.
+ */
+export async function openAccountStore(
+  sql: JoinedSql,
+  isShared: boolean,
+): Promise<SqlAccountStore> {
   const { query } = sql;
   const feed = new ChangeFeed(query);
   await feed.skip();

@@ -2,27 +2,21 @@ import type { Host, ServiceContext, ServiceHooks, Store } from "sluice-gateway/p
 import { setPrincipal, type Accounts } from "sluice-gateway/services";
 import type { AccountStore } from "./account-store.ts";
 import { AccountsService } from "./accounts.ts";
-import { createAdmin, createWorkspaces, type WorkspacesDeps } from "./workspaces-service.ts";
+import { createAdmin, createWorkspaces, type RunningAccounts } from "./workspaces-service.ts";
 import { followerMark } from "./change-log.ts";
 import { refuseUnmoved, openAccountStore } from "./sql-account-store.ts";
 import { LeasedSlots } from "./idempotency.ts";
 import { joinTransactions } from "./joined-sql.ts";
-import { plansOf, type Options } from "./options.ts";
 import type { Plans } from "./principal.ts";
 import { createSlots, type SlotStore } from "./slots.ts";
 import { createTickets } from "./tickets.ts";
 
-export interface RunningAccounts extends Accounts {
-  setPlans(plans: Plans): void;
-}
-
 export async function startAccounts(
-  options: Options,
+  plans: Plans,
   host: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<RunningAccounts>> {
   const { clock, log, environment, seal, claims } = host;
-  const plans = plansOf(options);
   const metering = host.use("metering");
   const { store, slots, accounts } = await keep(
     "database",
@@ -52,11 +46,7 @@ export async function startAccounts(
     () => new LeasedSlots({ slots, clock, log }),
     (opened) => opened.close(),
   );
-  const purchasedLeft: typeof metering.purchasedLeft = (workspace) =>
-    metering.purchasedLeft(workspace);
-  const usage: WorkspacesDeps["usage"] = {
-    report: (range, signal) => metering.usage.report(range, signal),
-  };
+  const operations = { store, metering, clock, log };
   return {
     service: {
       identify: (authorization, address) => accounts.identify(authorization, address),
@@ -64,10 +54,10 @@ export async function startAccounts(
       identifyAgain: (principal, address) => accounts.identifyAgain(principal, address),
       identifyClaims: (received) => accounts.identifyClaims(received),
       setPrincipal,
-      workspaces: createWorkspaces({ store, purchasedLeft, usage, clock, log }),
+      workspaces: createWorkspaces(operations),
       idempotency,
       tickets: createTickets({ seal, claims, accounts, log }),
-      admin: createAdmin({ accounts, purchasedLeft, clock }),
+      admin: createAdmin(operations, (name) => accounts.plan(name)),
       overrides: (network) => accounts.overrides(network),
       replaceOverrides: overridesStore(store, host),
       setPlans: (changed) => accounts.setPlans(changed),
@@ -82,7 +72,7 @@ async function openGatewayStore(
   const { folder, postgres: shared } = tables;
   if (shared !== undefined) refuseUnmoved(folder);
   const joined = joinTransactions(tables.sql("accounts"));
-  const store = await openAccountStore({ sql: joined, isShared: shared !== undefined });
+  const store = await openAccountStore(joined, shared !== undefined);
   await store.loadHashes();
   return { store, slots: createSlots(joined) };
 }

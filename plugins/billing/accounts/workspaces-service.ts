@@ -1,30 +1,36 @@
-/** `workspaces` and `admin` of the service `accounts`: operations of customers and of operators. */
-import type { Clock, Log } from "sluice-gateway/plugin";
-import type {
-  ChangeAuthor,
-  ChangedBy,
-  Failed,
-  Metering,
-  UsageQuery,
-  UsageReports,
-  Workspace,
-  WorkspaceAnswer,
-  WorkspaceJson,
-  Workspaces,
-  AccountsAdmin,
+/**
+ * `workspaces` and `admin` of the service `accounts`: operations of customers and of operators. A dry run has the whole
+ * service without a store.
+ */
+import type { Clock, Host, Log } from "sluice-gateway/plugin";
+import {
+  setPrincipal,
+  type Accounts,
+  type ChangeAuthor,
+  type ChangedBy,
+  type Failed,
+  type Metering,
+  type UsageQuery,
+  type Workspace,
+  type WorkspaceAnswer,
+  type WorkspaceJson,
+  type Workspaces,
+  type AccountsAdmin,
 } from "sluice-gateway/services";
 import { periodOf } from "../leases/months.ts";
 import type { AccountStore } from "./account-store.ts";
 import { checkAmount } from "./workspace-rules.ts";
 import { changeJson, workspaceJson, keyJson } from "./json.ts";
-import type { AccountsService } from "./accounts.ts";
 import { keyState } from "./key-rules.ts";
-import { applyDuePlan, defaultCapabilities } from "./principal.ts";
+import { applyDuePlan, defaultCapabilities, type Plans, unauthorized } from "./principal.ts";
 
-export interface WorkspacesDeps {
+export interface RunningAccounts extends Accounts {
+  setPlans(plans: Plans): void;
+}
+
+interface OperationsDeps {
   readonly store: AccountStore;
-  readonly purchasedLeft: Metering["purchasedLeft"];
-  readonly usage: Pick<UsageReports, "report">;
+  readonly metering: Pick<Metering, "purchasedLeft" | "usage">;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -34,10 +40,9 @@ type Answer<T> = WorkspaceAnswer<T>;
 const unavailable = { kind: "unavailable" } as const;
 const notFound = { kind: "notFound" } as const;
 
-export function createWorkspaces(deps: WorkspacesDeps): Workspaces {
+export function createWorkspaces(deps: OperationsDeps): Workspaces {
   const { store, clock, log } = deps;
-  const show = async (workspace: Workspace): Promise<WorkspaceJson> =>
-    workspaceJson(workspace, await deps.purchasedLeft(workspace), clock.now());
+  const show = (workspace: Workspace): Promise<WorkspaceJson> => showWorkspace(deps, workspace);
 
   /** The change joins a transaction that the caller has opened. */
   const change = async <T extends object, R>(
@@ -97,7 +102,7 @@ export function createWorkspaces(deps: WorkspacesDeps): Workspaces {
 }
 
 async function usageReport(
-  { usage, clock }: WorkspacesDeps,
+  { metering, clock }: OperationsDeps,
   workspaceId: string,
   query: UsageQuery,
   signal: AbortSignal | undefined,
@@ -105,24 +110,25 @@ async function usageReport(
   const period = periodOf(clock.now());
   const { from = period.start, to = period.end, groupBy } = query;
   if (from > to) return { kind: "invalid", message: "the range ends before it starts" };
-  const report = await usage.report({ workspaceId, from, to, groupBy }, signal);
+  const report = await metering.usage.report({ workspaceId, from, to, groupBy }, signal);
   if (report.kind === "done") return { kind: "done", value: report.json };
   if (report.kind === "unavailable") return unavailable;
   const message = `more than ${report.maxGroups} groups: shorten the range, or group by fewer members`;
   return { kind: "invalid", message };
 }
 
-interface AdminDeps {
-  readonly accounts: Pick<AccountsService, "store" | "plan">;
-  readonly purchasedLeft: Metering["purchasedLeft"];
-  readonly clock: Clock;
+async function showWorkspace(
+  { metering, clock }: OperationsDeps,
+  workspace: Workspace,
+): Promise<WorkspaceJson> {
+  return workspaceJson(workspace, await metering.purchasedLeft(workspace), clock.now());
 }
 
-export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): AccountsAdmin {
-  const { store } = accounts;
+export function createAdmin(deps: OperationsDeps, plan: AccountsAdmin["plan"]): AccountsAdmin {
+  const { store, clock } = deps;
   return {
     defaultCapabilities,
-    plan: (name) => accounts.plan(name),
+    plan,
     createWorkspace: (wanted, by) => store.createWorkspace(wanted, by),
     findWorkspace: async (id) => {
       const stored = await store.findWorkspace(id);
@@ -131,8 +137,7 @@ export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): Acco
     listWorkspaces: (limit) => store.listWorkspaces(limit),
     searchWorkspaces: (search) => store.searchWorkspaces(search),
     setWorkspace: (id, settings, by) => store.setWorkspace(id, settings, by),
-    workspaceJson: async (workspace) =>
-      workspaceJson(workspace, await purchasedLeft(workspace), clock.now()),
+    workspaceJson: (workspace) => showWorkspace(deps, workspace),
     createKey: (wanted, by) => store.createKey(wanted, by),
     findKey: (id) => store.findKey(id),
     searchKeys: (search) => store.searchKeys(search),
@@ -142,5 +147,38 @@ export function createAdmin({ accounts, purchasedLeft, clock }: AdminDeps): Acco
     keyState: (key) => keyState(key, clock.now()),
     keyJson: (key) => keyJson(key, clock.now()),
     searchChanges: async (search) => (await store.searchChanges(search)).map(changeJson),
+  };
+}
+
+function noStore(): never {
+  throw new Error("a dry run has no accounts");
+}
+
+/** The service `accounts` for a dry run, which starts the plugins that use it but serves no request. */
+export function accountsWithoutStore(
+  plans: Plans,
+  { clock, log }: Pick<Host, "clock" | "log">,
+): RunningAccounts {
+  const answer = Promise.resolve(unavailable);
+  // Every method fails.
+  const store = new Proxy({}, { get: () => noStore }) as AccountStore;
+  const metering = { purchasedLeft: noStore, usage: { report: noStore, spend: noStore } };
+  const deps = { store, metering, clock, log };
+  return {
+    identify: () => unauthorized,
+    identifyKey: () => unauthorized,
+    identifyAgain: () => unauthorized,
+    identifyClaims: () => unauthorized,
+    setPrincipal,
+    workspaces: createWorkspaces(deps),
+    idempotency: { take: () => answer, once: () => answer },
+    tickets: {
+      issue: () => ({ ticket: "", expiresAt: 0 }),
+      redeem: () => Promise.resolve({ principal: unauthorized, terms: undefined }),
+    },
+    admin: createAdmin(deps, (name) => ({ name, ...plans[name] })),
+    overrides: () => new Map(),
+    replaceOverrides: noStore,
+    setPlans() {},
   };
 }

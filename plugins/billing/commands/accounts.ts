@@ -61,7 +61,7 @@ function concerns(config: Config, { code, at }: Fault): boolean {
  */
 export async function withAccounts(
   context: CommandContext,
-  work: (accounts: OpenAccounts) => Promise<Failed | undefined>,
+  work: (accounts: OpenAccounts) => Promise<Failed | void>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));
@@ -85,10 +85,8 @@ async function openStore(config: Config, stack: AsyncDisposableStack): Promise<O
   const { data: dataDir } = config.store;
   if (config.store.postgres !== undefined) refuseUnmoved(dataDir);
   const { sql, database } = stack.use(await openCommandStore(config));
-  const store = await openAccountStore({
-    sql: joinTransactions(sql("accounts")),
-    isShared: database !== undefined,
-  });
+  const joined = joinTransactions(sql("accounts"));
+  const store = await openAccountStore(joined, database !== undefined);
   if (database === undefined) return { store, purchasedLeft: purchasedLeftOf(dataDir) };
   const usage = createUsageQueries(database);
   return { store, purchasedLeft: (workspace) => usage.purchasedLeft(workspace) };
@@ -176,7 +174,5 @@ export async function waitForGateways(
 }
 
 function namesOf(followers: readonly Follower[], change: number, hasSeen: boolean): string[] {
-  return followers
-    .filter(({ seenChange }) => seenChange >= change === hasSeen)
-    .map(({ name }) => name);
+  return followers.filter(({ mark }) => mark >= change === hasSeen).map(({ name }) => name);
 }

@@ -43,7 +43,6 @@ const create: Subcommand = {
       );
       if ("failed" in issued) return issued;
       printIssued(context, issued, by.at);
-      return undefined;
     });
   },
 };
@@ -63,7 +62,6 @@ const list: Subcommand = {
         found.map((key) => keyJson(key, by.at)),
         ["id", "workspace_id", "environment", "state", "name", "expires_at", "last_used_at"],
       );
-      return undefined;
     });
   },
 };
@@ -93,7 +91,6 @@ const set: Subcommand = {
       const key = await store.setKey(id, { ...settings, expiresAt }, by);
       if ("failed" in key) return key;
       printRecord(context, keyJson(key, by.at));
-      return undefined;
     });
   },
 };
@@ -121,7 +118,6 @@ const revoke: Subcommand = {
       if ("failed" in key) return key;
       const confirmations = await waitForGateways(context, store);
       printRecord(context, { ...keyJson(key, by.at), ...confirmations });
-      return undefined;
     });
   },
 };
@@ -136,7 +132,6 @@ const rotate: Subcommand = {
       if ("failed" in issued) return issued;
       const { id: replaces, expires_at: replaced_expires_at } = keyJson(issued.replaced, by.at);
       printIssued(context, issued, by.at, { replaces, replaced_expires_at });
-      return undefined;
     });
   },
 };

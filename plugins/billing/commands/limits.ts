@@ -11,28 +11,32 @@ import { durationMs } from "sluice-gateway/internal/toolkit";
 /** Maximum duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
 const maxDurationMs = 36_525 * 86_400_000;
 
-export function milliCu(values: OptionValues, option: string): number | undefined {
+/** Reads the value of an option. `expected`: what the value must be, for the error. `read`: undefined if it is not. */
+export function optionOf<T>(
+  values: OptionValues,
+  option: string,
+  expected: string,
+  read: (given: string) => T | undefined,
+): T | undefined {
   const given = optionText(values, option);
   if (given === undefined) return undefined;
-  const amount = /^\d{1,16}$/.test(given) ? Number(given) : NaN;
-  if (!Number.isSafeInteger(amount)) {
-    throw new UsageError(
-      `--${option}: expected milli-CU as a whole number, 0 or more, got "${given}"`,
-    );
-  }
-  return amount;
+  const value = read(given);
+  if (value !== undefined) return value;
+  throw new UsageError(`--${option}: expected ${expected}, got "${given}"`);
+}
+
+export function milliCu(values: OptionValues, option: string): number | undefined {
+  return optionOf(values, option, "milli-CU as a whole number, 0 or more", (given) => {
+    const amount = /^\d{1,16}$/.test(given) ? Number(given) : NaN;
+    return Number.isSafeInteger(amount) ? amount : undefined;
+  });
 }
 
 export function rate(values: OptionValues, option: string): number | undefined {
-  const given = optionText(values, option);
-  if (given === undefined) return undefined;
-  const rps = /^\d{1,7}(\.\d{1,3})?$/.test(given) ? Number(given) : NaN;
-  if (!(rps > 0 && rps <= 1_000_000)) {
-    throw new UsageError(
-      `--${option}: expected requests per second above 0, at most 1000000, got "${given}"`,
-    );
-  }
-  return rps;
+  return optionOf(values, option, "requests per second above 0, at most 1000000", (given) => {
+    const rps = /^\d{1,7}(\.\d{1,3})?$/.test(given) ? Number(given) : NaN;
+    return rps > 0 && rps <= 1_000_000 ? rps : undefined;
+  });
 }
 
 export function addresses(values: OptionValues, option: string): string[] | undefined {
@@ -48,17 +52,12 @@ export function addresses(values: OptionValues, option: string): string[] | unde
 
 /** Parses a duration of up to a century to milliseconds. */
 export function duration(values: OptionValues, option: string): number | undefined {
+  const ms = optionOf(values, option, "a duration such as 45s, 15m, 12h or 30d", (given) =>
+    /^\d{1,9}[smhd]$/.test(given) ? durationMs(given) : undefined,
+  );
+  if (ms === undefined || ms <= maxDurationMs) return ms;
   const given = optionText(values, option);
-  if (given === undefined) return undefined;
-  const ms = /^\d{1,9}[smhd]$/.test(given) ? durationMs(given) : undefined;
-  if (ms === undefined) {
-    throw new UsageError(
-      `--${option}: expected a duration such as 45s, 15m, 12h or 30d, got "${given}"`,
-    );
-  }
-  if (ms > maxDurationMs)
-    throw new UsageError(`--${option}: expected at most 100 years, got "${given}"`);
-  return ms;
+  throw new UsageError(`--${option}: expected at most 100 years, got "${given}"`);
 }
 
 /** Returns null, which removes the setting, if the only value of the option is `none`; else the result of `read`. */

@@ -22,6 +22,7 @@ import { parseTime } from "sluice-gateway/services";
 import { databasePages, parsePosition } from "../metering/export/database-pages.ts";
 import { type ChargePages, type PageRange, folderPages } from "../metering/export/batch.ts";
 import type { UsageJson } from "../metering/charge-text.ts";
+import { optionOf } from "./limits.ts";
 
 /** A signal can end a long export between two pages. */
 const chargesPerPage = 500;
@@ -132,15 +133,7 @@ function csvRow(row: UsageJson): string {
 }
 
 function instant(values: OptionValues, option: string): number | undefined {
-  const given = optionText(values, option);
-  if (given === undefined) return undefined;
-  const time = parseTime(given);
-  if (time === undefined) {
-    throw new UsageError(
-      `--${option}: expected a time such as 2026-01-31T12:00:00Z or 2026-01-31, got "${given}"`,
-    );
-  }
-  return time;
+  return optionOf(values, option, "a time such as 2026-01-31T12:00:00Z or 2026-01-31", parseTime);
 }
 
 export const usage: Command = {

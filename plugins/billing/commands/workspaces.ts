@@ -26,7 +26,6 @@ const create: Subcommand = {
     return withAccounts(context, async (accounts) => {
       const workspace = await accounts.store.createWorkspace(wanted, accounts.by);
       printRecord(context, await shown(accounts, workspace));
-      return undefined;
     });
   },
 };
@@ -48,7 +47,6 @@ const list: Subcommand = {
         "purchased_cu_milli",
         "overage_limit_cu_milli",
       ]);
-      return undefined;
     });
   },
 };
@@ -61,7 +59,6 @@ const show: Subcommand = {
       const workspace = await accounts.store.findWorkspace(id);
       if (workspace === undefined) return notFound("workspace", id);
       printRecord(context, await shown(accounts, workspace));
-      return undefined;
     });
   },
 };
@@ -82,7 +79,6 @@ const set: Subcommand = {
       const workspace = await accounts.store.setWorkspace(id, settings, accounts.by);
       if ("failed" in workspace) return workspace;
       printRecord(context, await shown(accounts, workspace));
-      return undefined;
     });
   },
 };
@@ -102,7 +98,6 @@ const purchase: Subcommand = {
       // The same JSON as the response of the HTTP route.
       if (context.json) context.print(JSON.stringify({ ...about, workspace }));
       else printRecord(context, { ...about, ...workspace });
-      return undefined;
     });
   },
 };

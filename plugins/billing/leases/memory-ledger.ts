@@ -54,19 +54,15 @@ export class MemoryLedger implements CreditLedger {
   readonly #startedAt: number;
   readonly replicas = new Map<number, ReplicaRow>();
   readonly scopes = new Map<string, ScopeRow>();
-  /** All charges, for tests. A journal has them otherwise. */
-  readonly charges: LeasedCharge[] = [];
-  readonly #keepsCharges: boolean;
   #sweeping: MapIterator<[string, ScopeRow]> = this.scopes.entries();
 
   /**
    * `isAlone`: true if no second replica will share the credit with the first one, which has the ledger's clock. A
-   * charge then counts from its own time on. `keepsCharges`: true if `charges` is read.
+   * charge then counts from its own time on.
    */
-  constructor(now: () => number, isAlone = false, keepsCharges = !isAlone) {
+  constructor(now: () => number, isAlone = false) {
     this.#now = now;
     this.#isAlone = isAlone;
-    this.#keepsCharges = keepsCharges;
     this.#startedAt = now();
   }
 
@@ -121,7 +117,6 @@ export class MemoryLedger implements CreditLedger {
     const workspace = this.scope(charge.workspaceId);
     addTo(workspace.months, month, costMilliCu);
     if (charge.takenMilliCu > 0) leaseOf(workspace, replica).spent += charge.takenMilliCu;
-    if (this.#keepsCharges) this.charges.push(charge);
   }
 
   lease({ replica, leaseNo, wants }: LeaseRequest): LeaseReply {

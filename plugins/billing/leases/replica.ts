@@ -78,10 +78,6 @@ export class LedgerReplica {
     return this.#lane.queuedCharges;
   }
 
-  get queuedSince(): number | undefined {
-    return this.#lane.queuedSince;
-  }
-
   /** False if a charge might wait for a ledger that does not answer. */
   isAvailable(now: number): boolean {
     if (this.#replica === undefined || this.#state !== "serving") return false;

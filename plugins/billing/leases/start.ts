@@ -9,7 +9,7 @@ import { checkCopied } from "./copy-charges.ts";
 import { LeasedMeter } from "./leased-meter.ts";
 import type { ReplicaMode } from "./ledger.ts";
 import { LedgerLink } from "./ledger-link.ts";
-import { leaseMetrics } from "../metering/metrics.ts";
+import { leaseMetrics, type LeaseMetrics } from "../metering/metrics.ts";
 import { heldSql, ofWorkspaceSql } from "./ledger-statements.ts";
 import { createPostgresLedger } from "./postgres-ledger.ts";
 import { LedgerReplica } from "./replica.ts";
@@ -80,14 +80,7 @@ export async function openLeasedMeter(
   const ledger = createPostgresLedger(database, version, store.session);
   const shown = leaseMetrics(metrics);
   const replica = new LedgerReplica(database.replica, mode);
-  const showGateways = ({ live, silent, stranded }: Gateways): void => {
-    shown.replicas("live").set(live);
-    shown.replicas("silent").set(silent);
-    shown.strandedMilliCu.set(stranded);
-    // A silent gateway may still run for a while, so it keeps its share of the request rates.
-    store.redis?.setReplicas(live + silent);
-  };
-  const sweepDatabase = (): void => void sweep(database, showGateways);
+  const sweepDatabase = (): void => void sweep(database, shown, store.redis);
   const place = "PostgreSQL";
   const link = new LedgerLink({
     ledger,
@@ -111,23 +104,21 @@ const countGateways = `
   FROM (SELECT id, sluice.now_ms() - heard_at > 2000 AS is_silent
     FROM sluice.replicas WHERE state = 'live') AS r`;
 
-interface Gateways {
-  readonly live: number;
-  /** Number of the gateways without a message to PostgreSQL for 2 seconds. They may still serve requests. */
-  readonly silent: number;
-  /** Credit of silent gateways, in milli-CU. */
-  readonly stranded: number;
-}
-
-async function sweep(database: Postgres, report: (gateways: Gateways) => void): Promise<void> {
+/** A gateway is silent without a message to PostgreSQL for 2 seconds. `stranded`: the credit of silent ones, in milli-CU. */
+async function sweep(
+  database: Postgres,
+  shown: LeaseMetrics,
+  redis: Host["store"]["redis"],
+): Promise<void> {
   try {
     await database.query("sweep", "SELECT sluice.credit_sweep()");
     const [row = {}] = await database.query("sweep", countGateways);
-    report({
-      live: number(row, "live"),
-      silent: number(row, "silent"),
-      stranded: number(row, "stranded"),
-    });
+    const [live, silent] = [number(row, "live"), number(row, "silent")];
+    shown.replicas("live").set(live);
+    shown.replicas("silent").set(silent);
+    shown.strandedMilliCu.set(number(row, "stranded"));
+    // A silent gateway may still run for a while, so it keeps its share of the request rates.
+    redis?.setReplicas(live + silent);
   } catch {
     // The next sweep tries again.
   }

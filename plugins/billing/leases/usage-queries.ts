@@ -1,6 +1,6 @@
 import type { Postgres } from "sluice-gateway/plugin";
 import { explainPostgres } from "sluice-gateway/internal/postgres";
-import type { ApiKey, KeyWindows, Workspace, WorkspaceUsage } from "sluice-gateway/services";
+import type { Metering } from "sluice-gateway/services";
 import { number, text, type Row } from "sluice-gateway/internal/store";
 import type { ReadMonths } from "../metering/usage/report.ts";
 import { keyWindowsOf, windowOf } from "../metering/windows.ts";
@@ -14,13 +14,6 @@ import {
   type Drawn,
   type FixedMonth,
 } from "./months.ts";
-
-/** All methods reject with StoreError. */
-export interface UsageQueries {
-  keyWindows(key: Pick<ApiKey, "id" | "cuLimit24hMilli" | "cuLimit30dMilli">): Promise<KeyWindows>;
-  workspaceUsage(workspaceId: string): Promise<WorkspaceUsage>;
-  purchasedLeft(workspace: Workspace): Promise<number>;
-}
 
 /** Credit of a scope that replicas hold and do not show as slack, about the sum of the open reservations. */
 const openSql = `(SELECT coalesce(sum(greatest(${heldSql("l")} - slack, 0)), 0)::bigint
@@ -46,7 +39,10 @@ const scopeUsage = `
 
 type Steps = readonly (readonly ["day" | "month" | "period", number, number])[];
 
-export function createUsageQueries(database: Postgres): UsageQueries {
+/** All methods reject with StoreError. */
+export function createUsageQueries(
+  database: Postgres,
+): Pick<Metering, "keyWindows" | "workspaceUsage" | "purchasedLeft"> {
   const query = async (scope: string): Promise<Row> => {
     try {
       const [row = {}] = await database.query("usage", scopeUsage, [scope]);

@@ -21,9 +21,8 @@ import type { Journal } from "./journal.ts";
 import type { MeterTime } from "./meter-time.ts";
 import type { MeterMetrics } from "./metrics.ts";
 import { MonthDraws } from "./month-draws.ts";
-import { OpenStreams, type StreamEvent } from "./open-streams.ts";
 import { periodOf } from "../leases/months.ts";
-import type { RecordEncoder } from "./record-encoder.ts";
+import { OpenStreams, type RecordEncoder, type StreamEvent } from "./record-encoder.ts";
 import { closeReason } from "./records.ts";
 
 export interface Recorded {

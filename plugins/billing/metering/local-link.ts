@@ -7,12 +7,7 @@
 import type { ReservedFor } from "sluice-gateway/services";
 import { LeasedCredit } from "../leases/leased-credit.ts";
 import type { Account, Lease, LeasedReservation } from "../leases/leased-reservation.ts";
-import type {
-  ChargeDetails,
-  PostRequest,
-  ReplicaStatus,
-  WorkspaceLimits,
-} from "../leases/ledger.ts";
+import type { ChargeDetails, PostRequest, ReplicaStatus } from "../leases/ledger.ts";
 import { notRecorded, type CreditLink } from "../leases/leased-meter.ts";
 import { ChargeBatches, type ChargeBatchesDeps, type Recorded } from "./charge-batches.ts";
 import { placesPerCommit } from "./charge-number.ts";
@@ -25,10 +20,10 @@ const resolved = Promise.resolve();
 
 export class LocalLink implements CreditLink {
   readonly leasesEveryKey = true;
-  readonly credit = new LeasedCredit((settled) => this.#batches.add(settled));
+  readonly credit = new LeasedCredit((settled) => this.batches.add(settled));
   readonly #deps: Omit<ChargeBatchesDeps, "credit" | "replica">;
   readonly #replica: number;
-  readonly #batches: ChargeBatches;
+  readonly batches: ChargeBatches;
   #leaseNo = 0;
   /** Ends when the journal can be used again after a correction of its times. */
   #correcting: Promise<void> | undefined;
@@ -39,13 +34,13 @@ export class LocalLink implements CreditLink {
     const { clock, ledger } = deps;
     this.#deps = deps;
     this.#replica = ledger.register("").replica;
-    this.#batches = new ChargeBatches({ ...deps, credit: this.credit, replica: this.#replica });
+    this.batches = new ChargeBatches({ ...deps, credit: this.credit, replica: this.#replica });
     this.#timer = clock.every(everyMs, () => this.#everySecond());
   }
 
   get isAvailable(): boolean {
     if (this.#closing !== undefined || this.#correcting !== undefined) return false;
-    return this.#batches.isAvailable && this.#batches.waitingRows < maxWaitingRows;
+    return this.batches.isAvailable && this.batches.waitingRows < maxWaitingRows;
   }
 
   reserve(account: Account, costMilliCu: number, isForced = false): LeasedReservation {
@@ -67,7 +62,7 @@ export class LocalLink implements CreditLink {
   }
 
   beginStream(reservation: LeasedReservation, about: ReservedFor): void {
-    this.#batches.beginStream(reservation, about);
+    this.batches.beginStream(reservation, about);
   }
 
   settle(
@@ -80,36 +75,36 @@ export class LocalLink implements CreditLink {
       settled.catch(() => {});
       return settled;
     }
-    if (this.#batches.waitingRows + lines.length > placesPerCommit / 2) {
+    if (this.batches.waitingRows + lines.length > placesPerCommit / 2) {
       for (const each of [reservation, ...more]) this.release(each);
       return Promise.reject(notRecorded());
     }
     this.#moveOn();
     this.credit.settle(reservation, lines, more);
-    for (const other of more) this.#batches.endStream(other, closeReason.settled);
+    for (const other of more) this.batches.endStream(other, closeReason.settled);
     if (reservation.state !== "settling") {
-      this.#batches.endStream(reservation, closeReason.settled);
+      this.batches.endStream(reservation, closeReason.settled);
       return resolved;
     }
     // The end of a stream may be committed a few milliseconds later.
-    return this.#batches.commit(reservation.stream > 0);
+    return this.batches.commit(reservation.stream > 0);
   }
 
   release(reservation: LeasedReservation): void {
     this.credit.release(reservation);
-    this.#batches.endStream(reservation, closeReason.released);
+    this.batches.endStream(reservation, closeReason.released);
   }
 
   #moveOn(): void {
     const time = this.#deps.time.now();
-    this.#batches.startMonth(time);
+    this.batches.startMonth(time);
     this.credit.moveTo(time);
   }
 
   #everySecond(): void {
     const { clock, ledger, metrics } = this.#deps;
     const now = clock.monotonic();
-    const { waitingRows, waitingSince = now } = this.#batches;
+    const { waitingRows, waitingSince = now } = this.batches;
     metrics.openReservations.set(this.credit.reservations);
     metrics.waitingRows.set(waitingRows);
     metrics.waitingSeconds.set((now - waitingSince) / 1000);
@@ -119,18 +114,10 @@ export class LocalLink implements CreditLink {
     ledger.sweep();
   }
 
-  limitsOf(workspaceId: string): WorkspaceLimits {
-    return this.#batches.limitsOf(workspaceId);
-  }
-
-  flush(): Promise<void> {
-    return this.#batches.flush();
-  }
-
   async post(request: PostRequest): Promise<ReplicaStatus> {
     await this.#correcting;
-    this.#batches.startMonth(this.#deps.time.now());
-    return this.#batches.post(request);
+    this.batches.startMonth(this.#deps.time.now());
+    return this.batches.post(request);
   }
 
   /**
@@ -140,8 +127,8 @@ export class LocalLink implements CreditLink {
   correct(reopen: () => Promise<Recorded>, onFailure: (error: unknown) => void): void {
     const run = async (): Promise<void> => {
       try {
-        await this.#batches.end();
-        this.#batches.use(await reopen());
+        await this.batches.end();
+        this.batches.use(await reopen());
         this.credit.moveBack();
       } catch (error) {
         onFailure(error);
@@ -158,6 +145,6 @@ export class LocalLink implements CreditLink {
   async #close(): Promise<void> {
     this.#timer[Symbol.dispose]();
     await this.#correcting;
-    await this.#batches.end();
+    await this.batches.end();
   }
 }

@@ -1,6 +1,5 @@
 import type { Clock, Log, Metrics, Threads } from "sluice-gateway/plugin";
 import type {
-  CuRefusal,
   KeyPrincipal,
   KeyWindows,
   Metering,
@@ -60,7 +59,7 @@ export async function openMeter(options: MeterOptions): Promise<MeterService> {
     correct(file, options, metrics);
   }
   const time = new MeterTime(clock);
-  const ledger = new MemoryLedger(() => time.now(), threads === undefined, false);
+  const ledger = new MemoryLedger(() => time.now(), threads === undefined);
   const open = async (): Promise<Recorded> => {
     const { newest, names, draws } = loadBalances(dataDir, ledger);
     time.moveTo(newest);
@@ -109,35 +108,23 @@ interface MeterServiceDeps {
   readonly serving: Disposable | undefined;
 }
 
-export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
+/** The meter of a gateway that is alone, and what is left of each limit. */
+export class MeterService extends LeasedMeter implements Omit<Metering, "usage" | "outageMs"> {
   readonly #options: MeterOptions;
   readonly #deps: MeterServiceDeps;
-  readonly #meter: LeasedMeter;
   readonly #clockCheck: Disposable;
   #nextCorrection = 0;
 
   constructor(options: MeterOptions, deps: MeterServiceDeps) {
     const { link, metrics } = deps;
+    super({ link, metrics, isAsync: options.durability === "async", unavailable });
     this.#options = options;
     this.#deps = deps;
-    const isAsync = options.durability === "async";
-    this.#meter = new LeasedMeter({ link, metrics, isAsync, unavailable });
     this.#clockCheck = options.clock.every(1_000, () => this.#checkClock());
   }
 
-  reserve(
-    principal: KeyPrincipal,
-    costMilliCu: number,
-    about: ReservedFor,
-  ): Reservation | CuRefusal | MeterUnavailable {
-    const taken = this.#meter.reserve(principal, costMilliCu, about);
-    // The authority answers at once.
-    if (taken instanceof Promise) throw new Error("a reservation waits for the authority");
-    return taken;
-  }
-
   /** Sums must stay exact, so a cost that they cannot hold is cut. The reservation can charge only what it holds. */
-  reserveWithoutLimit(
+  override reserveWithoutLimit(
     principal: KeyPrincipal,
     costMilliCu: number,
     about: ReservedFor,
@@ -148,11 +135,7 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
       this.#monthOf(workspace.id).sumMilliCu + this.#openIn(workspace.id),
     );
     const leftMilliCu = Math.max(0, Number.MAX_SAFE_INTEGER - usedMilliCu);
-    return this.#meter.reserveWithoutLimit(principal, Math.min(costMilliCu, leftMilliCu), about);
-  }
-
-  get writable(): boolean {
-    return this.#meter.writable;
+    return super.reserveWithoutLimit(principal, Math.min(costMilliCu, leftMilliCu), about);
   }
 
   keyWindows(key: Parameters<Metering["keyWindows"]>[0]): KeyWindows {
@@ -175,7 +158,7 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
     const {
       months = new Map(),
       fixed = [],
-      limits = link.limitsOf(workspaceId),
+      limits = link.batches.limitsOf(workspaceId),
     } = ledger.scopes.get(workspaceId) ?? {};
     return currentMonth(time.now(), months, fixed, limits);
   }
@@ -193,13 +176,13 @@ export class MeterService implements Omit<Metering, "usage" | "outageMs"> {
 
   /** Resolves when all charges made so far are on disk. Rejects if some could not be written. */
   flush(): Promise<void> {
-    return this.#deps.link.flush();
+    return this.#deps.link.batches.flush();
   }
 
-  close(): Promise<void> {
+  override close(): Promise<void> {
     this.#clockCheck[Symbol.dispose]();
     this.#deps.serving?.[Symbol.dispose]();
-    return this.#meter.close();
+    return super.close();
   }
 
   /** The clock is behind the charges. If it ran ahead before, they are moved to the present. */

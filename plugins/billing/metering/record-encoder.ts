@@ -3,6 +3,7 @@
  * shares. Names that recur are numbers, which the commit that first uses them introduces.
  */
 import type { ReservedFor } from "sluice-gateway/services";
+import type { LeasedReservation } from "../leases/leased-reservation.ts";
 import type { LeasedCharge } from "../leases/ledger.ts";
 import { chargeText, withPricing } from "./charge-text.ts";
 import type { Split } from "./month-draws.ts";
@@ -15,6 +16,8 @@ import {
   writeName,
   type Target,
 } from "./records.ts";
+
+export type StreamEvent = (encoder: RecordEncoder) => void;
 
 /** A charge may introduce seven names: key, workspace, surface, method, model, outcome and route. */
 const maxBytes = maxRecordBytes + 7 * maxNameBytes;
@@ -127,6 +130,46 @@ export class RecordEncoder {
     if (this.bytes + maxBytes <= length) return;
     this.#memory.grow(2 * length);
     this.#target = targetOf(this.#memory);
+  }
+}
+
+/** The reservations whose answers are being sent, and the records of their begins and ends that are not on disk yet. */
+export class OpenStreams {
+  #next = 1;
+  #events: StreamEvent[] = [];
+
+  get waiting(): number {
+    return this.#events.length;
+  }
+
+  /** `time`: milliseconds since 1970. */
+  begin(reservation: LeasedReservation, time: number, about: ReservedFor): void {
+    const stream = this.#next++;
+    // A map by reservation would keep ended exchanges alive through its earlier tables.
+    reservation.stream = stream;
+    const { account, costMilliCu } = reservation;
+    this.#events.push((encoder) => encoder.begin(stream, time, account, costMilliCu, about));
+  }
+
+  /** Returns false if the reservation has no stream. */
+  end(reservation: LeasedReservation, time: number, why: number): boolean {
+    const { stream } = reservation;
+    if (stream === 0) return false;
+    reservation.stream = 0;
+    this.#events.push((encoder) => encoder.end(stream, time, why));
+    return true;
+  }
+
+  encode(encoder: RecordEncoder): readonly StreamEvent[] {
+    const events = this.#events;
+    this.#events = [];
+    for (const event of events) event(encoder);
+    return events;
+  }
+
+  /** Called when the records of events will never be on disk. They are encoded again. */
+  takeBack(events: readonly StreamEvent[]): void {
+    this.#events = [...events, ...this.#events];
   }
 }
 

@@ -202,14 +202,13 @@ export class RecordCursor {
   readonly bytes: Buffer;
   start = 0;
   kind = 0;
-  #next: number;
-  #end: number;
+  #next = 0;
+  readonly #end: number;
 
-  constructor(bytes: Buffer, from = 0, to = bytes.length) {
+  constructor(bytes: Buffer) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-    this.#next = from;
-    this.#end = to;
+    this.#end = bytes.length;
   }
 
   /** Returns false at the end. Throws if the bytes are not a valid record. */

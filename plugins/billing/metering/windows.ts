@@ -75,17 +75,6 @@ export class RollingWindow {
     this.#sum += amountMilliCu;
   }
 
-  /** Returns the amounts by step, oldest first. */
-  amounts(now: number): Map<number, number> {
-    this.#evict(Math.floor(now / this.#shape.stepMs));
-    const amounts = new Map<number, number>();
-    for (let i = 0; i < this.#count; i++) {
-      const at = this.#at(i);
-      amounts.set(this.#steps[at] ?? 0, this.#amounts[at] ?? 0);
-    }
-    return amounts;
-  }
-
   /** Removes all amounts, so that steps of any time can be added. */
   clear(): void {
     this.#count = 0;

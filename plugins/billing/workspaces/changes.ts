@@ -4,7 +4,13 @@ import {
   type Validator,
 } from "sluice-gateway/internal/json-schema";
 import { refuse, type Exchange, type JsonSchema, type Reply } from "sluice-gateway/plugin";
-import type { ChangedBy, PlanName, WorkspaceAnswer, Workspaces } from "sluice-gateway/services";
+import {
+  planNames,
+  type ChangedBy,
+  type PlanName,
+  type WorkspaceAnswer,
+  type Workspaces,
+} from "sluice-gateway/services";
 import { replyTo } from "./views.ts";
 
 export type ChangeName = "upgrade" | "downgrade" | "cancel-downgrade" | "purchase";
@@ -21,9 +27,10 @@ export const maxViolations = 20;
 
 const compile = schemaCompiler("workspace change", { allErrors: true });
 
+export const plan = { enum: planNames };
 const planSchema = {
   type: "object",
-  properties: { plan: { enum: ["free", "developer", "startup", "enterprise"] } },
+  properties: { plan },
   required: ["plan"],
   additionalProperties: false,
 };

@@ -30,15 +30,7 @@ export default defineSurface<Options>({
     properties: {
       do: {
         description: "Action of the route. Its path must contain the workspace id as `{id}`.",
-        enum: [
-          "show",
-          "usage",
-          "audit",
-          "upgrade",
-          "downgrade",
-          "cancel-downgrade",
-          "purchase",
-        ] satisfies Options["do"][],
+        enum: Object.keys({ ...views, ...changes }),
       },
     },
     required: ["do"],

@@ -5,7 +5,7 @@ import {
   type JsonSchema,
   type Operation,
 } from "sluice-gateway/plugin";
-import { changes, maxViolations, type ChangeName } from "./changes.ts";
+import { changes, maxViolations, plan, type ChangeName } from "./changes.ts";
 import { defaultChanges, groupMembers, isView, maxChanges, type ViewName } from "./views.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
@@ -25,7 +25,6 @@ const text = { type: "string" };
 const time = { type: "string", format: "date-time" };
 const workspaceId = "ws_3f3f3f3f3f3f3f3f";
 const milli = { type: "integer", minimum: 0 };
-const plan = { enum: ["free", "developer", "startup", "enterprise"] };
 
 const workspace = object(
   {

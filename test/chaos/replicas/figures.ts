@@ -1,10 +1,16 @@
 /** The figures of a campaign, as docs/replicas.md shows them. */
 import type { Audit } from "./audit.ts";
-import { cutCalls, isAnswered, overshootOf, type Violations } from "../../checker/checker.ts";
+import {
+  callsWithoutFault,
+  countUnavailable,
+  cutCalls,
+  isAnswered,
+  overshootOf,
+  type Violations,
+} from "../../checker/checker.ts";
 import type { History } from "../../checker/history.ts";
 import type { DoneFault } from "./run-faults.ts";
 import type { FaultKind } from "./schedule.ts";
-import { callsWithoutFault, countUnavailable } from "../../checker/unavailable.ts";
 
 export interface Figures {
   readonly requests: number;

@@ -54,14 +54,13 @@ const chargesView = `
     .map((name) => `value ->> '${name}' AS ${name}`)
     .join(", ")} FROM json_each(charges_within())`;
 
+type Work = (read: ReadCharges, readMonths: ReadMonths) => Promise<string | undefined>;
+
 /**
  * Runs `work` on the charges of one moment: those that were settled before the call. Rejects with StoreError if they
  * are missing or unreadable.
  */
-export async function withFolderCharges<T>(
-  dataDir: string,
-  work: (read: ReadCharges, readMonths: ReadMonths) => Promise<T>,
-): Promise<T> {
+async function withFolderCharges(dataDir: string, work: Work): Promise<string | undefined> {
   const db = openJournalReader(dataDir);
   try {
     let bounds: ChargeBounds | undefined;
@@ -162,28 +161,20 @@ export interface ReportJob {
   readonly spend?: SpendQuery;
 }
 
-/** Runs in a thread of the pool. */
-export default async function run(job: ReportJob): Promise<unknown> {
-  const made = await makeReport(job);
-  return made === undefined ? undefined : transferredResult(new TextEncoder().encode(made));
-}
-
-/** Undefined if the report has too many groups. Rejects with StoreError. */
-function makeReport({ dataDir, report, spend }: ReportJob): Promise<string | undefined> {
-  return onCharges(dataDir, async (read, readMonths) => {
+/**
+ * Runs in a thread of the pool. Resolves to undefined if the report has too many groups. Rejects with StoreError. A
+ * folder in which no gateway has metered has no charges.
+ */
+export default async function run({ dataDir, report, spend }: ReportJob): Promise<unknown> {
+  const make: Work = async (read, readMonths) => {
     if (report !== undefined) return usageReport(read, report);
     return spend && JSON.stringify(await readSpend(read, readMonths, spend));
-  });
-}
-
-/** A folder in which no gateway has metered has no charges. */
-function onCharges<T>(
-  dataDir: string,
-  work: (read: ReadCharges, readMonths: ReadMonths) => Promise<T>,
-): Promise<T> {
-  if (hasJournal(dataDir)) return withFolderCharges(dataDir, work);
-  return work(
-    async () => [],
-    async () => new Map(),
-  );
+  };
+  const made = hasJournal(dataDir)
+    ? await withFolderCharges(dataDir, make)
+    : await make(
+        async () => [],
+        async () => new Map(),
+      );
+  return made === undefined ? undefined : transferredResult(new TextEncoder().encode(made));
 }

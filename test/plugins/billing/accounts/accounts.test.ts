@@ -1,17 +1,20 @@
 /** The service `accounts` of a gateway on a data folder. test/contract/ has the tests of every store. */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after, test } from "node:test";
 import * as fc from "fast-check";
-import type { IssuedKey, NewKey } from "sluice-gateway/services";
+import type { IssuedKey, NewKey, UsageReports } from "sluice-gateway/services";
 import type { StoredKey } from "../../../../plugins/billing/accounts/account-store.ts";
-import { newKeyText, hashKey } from "../../../../plugins/billing/accounts/key-text.ts";
+import accountsPlugin from "../../../../plugins/billing/accounts/index.ts";
+import { hashKey, newKeyText } from "../../../../plugins/billing/accounts/key-text.ts";
 import { KeyLookups } from "../../../../plugins/billing/accounts/stored-keys.ts";
-import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import { startTestGateway, testService } from "../../../../plugins/contracts/testing.ts";
 import { manualClock } from "../../../../src/testing/clock.ts";
+import { fakeMetering } from "../../fakes.ts";
 import { accountsFixture, hour, known, plans, refusal } from "./fixture.ts";
+import { openAccountsOn } from "./open-accounts.ts";
 
 const clock = manualClock();
 const tested = await startTestGateway({
@@ -55,15 +58,25 @@ test("only the exact header of a key is accepted, and no header throws", async (
 });
 
 test("a flood of bad keys stays within the limits and evicts no valid key", async (t) => {
-  const { issue: issueOne, open } = await accountsFixture(t);
+  const { issue: issueOne, open, sql } = await accountsFixture(t);
+  const { store } = await openAccountsOn(sql);
+  const lookups: string[] = [];
+  const findByHash: typeof store.findByHash = (hash) => {
+    lookups.push(hash);
+    return store.findByHash(hash);
+  };
   const header = `Bearer ${(await issueOne()).text}`;
-  const service = await open({ remember: { keys: 2, unknown: 10 } });
+  const remember = { keys: 2, unknown: 10 };
+  const service = await open({ remember, store: { ...store, findByHash } });
   const principal = await service.identify(header);
-  await Promise.all(
-    Array.from({ length: 100 }, async () => service.identify(`Bearer ${newKeyText("dev")}`)),
-  );
+  const bad = Array.from({ length: 100 }, () => newKeyText("dev"));
+  for (const text of bad) await service.identify(`Bearer ${text}`);
   assert.equal(service.identify(header), principal);
-  assert.deepEqual(service.stats(), { healthy: true, keys: 1, unknown: 10, lookups: 101 });
+  // The last ones are remembered.
+  for (const text of bad.slice(90)) await service.identify(`Bearer ${text}`);
+  assert.equal(lookups.length, 101);
+  await service.identify(`Bearer ${bad[89]}`);
+  assert.deepEqual(lookups.slice(101), [hashKey(bad[89] ?? "")]);
 });
 
 test("a revoked or expired key does not reveal that it is bound to addresses", async () => {
@@ -158,11 +171,6 @@ test("the log is append-only", () => {
 
 // test/store/sql/state-file.test.ts has the tests of files that cannot be used.
 
-test("the first start creates a private folder", () => {
-  assert.equal(statSync(folder).mode & 0o777, 0o700);
-  assert.equal(statSync(join(folder, "state.db")).mode & 0o777, 0o600);
-});
-
 test("plans have the terms of the specification, in milli-CU", () => {
   for (const [name, terms] of Object.entries(plans)) {
     assert.deepEqual(admin.plan(name as keyof typeof plans), { name, ...terms });
@@ -188,4 +196,41 @@ test("a statement has at most 500 hashes, and more than 5,000 may not wait", asy
     await turn();
   }
   await Promise.all(all);
+});
+
+test("a report covers the current month by default, and one that cannot be made is unavailable", async () => {
+  const ranges: (readonly [number, number])[] = [];
+  let made: Awaited<ReturnType<UsageReports["report"]>> = {
+    kind: "done",
+    json: new Uint8Array([1]),
+  };
+  const { usage, ...metering } = fakeMetering({});
+  const report: UsageReports["report"] = ({ from, to }) => {
+    ranges.push([from, to]);
+    return Promise.resolve(made);
+  };
+  const services = { metering: { ...metering, usage: { ...usage, report } } };
+  await using alone = await testService(accountsPlugin, { services });
+  const { service, clock: now } = alone;
+  const author = { actor: "test", at: now.now() };
+  const { id } = await service.admin.createWorkspace({ name: "Acme", plan: "free" }, author);
+  const query = { from: undefined, to: undefined, groupBy: ["day"] } as const;
+  const done = { kind: "done", value: new Uint8Array([1]) };
+  assert.deepEqual(await service.workspaces.usage(id, query), done);
+  await service.workspaces.usage(id, { ...query, from: 1, to: 2 });
+  assert.deepEqual(ranges, [
+    [Date.UTC(2026, 0), Date.UTC(2026, 1)],
+    [1, 2],
+  ]);
+  const backwards = await service.workspaces.usage(id, { ...query, from: 2, to: 1 });
+  assert.equal(backwards.kind, "invalid");
+  assert.equal(ranges.length, 2);
+
+  made = { kind: "unavailable" };
+  assert.deepEqual(await service.workspaces.usage(id, query), made);
+  made = { kind: "tooManyGroups", maxGroups: 9 };
+  assert.deepEqual(await service.workspaces.usage(id, query), {
+    kind: "invalid",
+    message: "more than 9 groups: shorten the range, or group by fewer members",
+  });
 });

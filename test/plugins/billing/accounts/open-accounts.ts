@@ -22,7 +22,7 @@ export async function openAccountsOn(
   isShared = false,
 ): Promise<OpenedAccounts & { readonly query: Sql["query"] }> {
   const joined = joinTransactions(sql);
-  const store = await openAccountStore({ sql: joined, isShared });
+  const store = await openAccountStore(joined, isShared);
   return { store, slots: createSlots(joined), query: joined.query };
 }
 

@@ -87,23 +87,18 @@ const time = (value: unknown): number => Date.parse(String(value));
 test("create accepts every option", async (t) => {
   const line = commandLine(t, "prod");
   const argv = ["create", "--workspace", await workspaceOf(line), "--name", "ci", "--rps", "2.5"];
-  argv.push(
-    "--capability",
-    "ledger:write",
-    "--capability",
-    "docs:read",
-    "--capability",
-    "docs:read",
-  );
+  for (const each of ["ledger:write", "docs:read", "docs:read"]) argv.push("--capability", each);
   argv.push("--cu-24h", "0", "--cu-30d", "9007199254740991", "--expires-in", "30d");
   const made = await line.json(keys, ...argv);
   assert.match(String(made["key"]), /^gateway_prod_/);
-  assert.equal(made["name"], "ci");
-  assert.equal(made["environment"], "prod");
-  assert.deepEqual(made["capabilities"], ["ledger:write", "docs:read"]);
-  assert.equal(made["rps_limit"], 2.5);
-  assert.equal(made["cu_limit_24h_milli"], 0);
-  assert.equal(made["cu_limit_30d_milli"], Number.MAX_SAFE_INTEGER);
+  assert.partialDeepStrictEqual(made, {
+    name: "ci",
+    environment: "prod",
+    capabilities: ["ledger:write", "docs:read"],
+    rps_limit: 2.5,
+    cu_limit_24h_milli: 0,
+    cu_limit_30d_milli: Number.MAX_SAFE_INTEGER,
+  });
   assert.equal(time(made["expires_at"]) - time(made["created_at"]), 30 * day);
   assert.deepEqual(await identified(line, [made["key"]], "prod"), [made["id"]]);
   assert.deepEqual(await identified(line, [made["key"]]), ["unauthorized"]);
@@ -123,8 +118,6 @@ test("list shows all keys or those of a workspace, but never the text of a key",
   assert.deepEqual(await ids("--workspace", two), [second["id"]]);
   const table = await line.run(keys, "list", "--workspace", one);
   assert.match(table.out[1] ?? "", /^key_\w+ +ws_\w+ +dev +active +first +- +-$/);
-  const unknown = await line.run(keys, "list", "--workspace", "ws_none");
-  assert.deepEqual(unknown, { code: 1, out: [], err: ["there is no workspace ws_none"] });
 });
 
 test("a key can be revoked while another section of pipeline.yaml has a fault, which is printed", async (t) => {
@@ -215,14 +208,20 @@ test("set changes only the given options, and none removes a limit", async (t) =
 
 test("unknown ids fail with exit code 1 and a message", async (t) => {
   const { run } = commandLine(t);
-  const noKey = { code: 1, out: [], err: ["there is no key key_none"] };
-  assert.deepEqual(await run(keys, "revoke", "key_none"), noKey);
-  assert.deepEqual(await run(keys, "rotate", "key_none", "--json"), noKey);
-  assert.deepEqual(await run(keys, "create", "--workspace", "ws_none"), {
-    code: 1,
-    out: [],
-    err: ["there is no workspace ws_none"],
-  });
+  const unknown: readonly (readonly [Command, readonly string[], string])[] = [
+    [keys, ["revoke", "key_none"], "key key_none"],
+    [keys, ["rotate", "key_none", "--json"], "key key_none"],
+    [keys, ["create", "--workspace", "ws_none"], "workspace ws_none"],
+    [keys, ["list", "--workspace", "ws_none"], "workspace ws_none"],
+    [workspaces, ["show", "ws_none"], "workspace ws_none"],
+    [workspaces, ["set", "ws_none", "--plan", "free", "--json"], "workspace ws_none"],
+    [workspaces, ["purchase", "ws_none", "--cu", "1"], "workspace ws_none"],
+    [audit, ["--workspace", "ws_none"], "workspace ws_none"],
+  ];
+  for (const [command, argv, what] of unknown) {
+    const failed = { code: 1, out: [], err: [`there is no ${what}`] };
+    assert.deepEqual(await run(command, ...argv), failed, argv.join(" "));
+  }
 });
 
 /** Commands that are refused, and a part of the message. */
@@ -265,12 +264,67 @@ set key_1 --allow-ip none --allow-ip 10.0.0.0/8 | , got "none"
 set key_1 --overlap 1h                  | --overlap is not valid for keys set
 `;
 
-test("wrong usage is refused and stores nothing", async (t) => {
+const wrongWorkspaces = `
+NONE                              | missing subcommand, expected one of create, list, show, set, purchase
+craete                            | unknown subcommand "craete"; did you mean "create"?
+constructor                       | unknown subcommand "constructor"
+create --plan free                | missing option --name
+create --name A                   | missing option --plan
+create --name A --plan developr   | --plan: unknown value "developr"; did you mean "developer"?
+create --name A --plan Free       | unknown value "Free"; did you mean "free"?
+create --name A --plan gold       | unknown value "gold" (expected one of free, developer, startup, enterprise)
+create --name EMPTY --plan free   | --name: expected a name of 1 to 200
+create --name LONG --plan free    | --name: expected a name of 1 to 200
+create --name ESCAPE --plan free  | --name: expected a name of 1 to 200
+CREATE --overage-limit=-1 | --overage-limit: expected milli-CU as a whole number, 0 or more, got "-1"
+CREATE --overage-limit 1.5 | a whole number, 0 or more, got "1.5"
+CREATE --overage-limit 1e3 | a whole number, 0 or more, got "1e3"
+CREATE --overage-limit 9007199254740993 | as a whole number, 0 or more
+CREATE --overage-limit EMPTY | as a whole number, 0 or more
+CREATE --overage-limit none | as a whole number, 0 or more
+CREATE more  | unexpected argument "more"
+list --plan free                  | --plan is not valid for workspaces list
+show                              | missing argument ID for workspaces show
+show a b                          | unexpected argument "b"
+set ws_1                          | expected at least one of --plan
+set ws_1 --name B                 | --name is not valid for
+set ws_1 --plan fre               | did you mean "free"?
+set --plan free                   | missing argument ID
+purchase ws_1                     | missing option --cu
+purchase --cu 1                   | missing argument ID for workspaces purchase
+purchase ws_1 --cu 0              | --cu: expected an amount above 0 milli-CU
+purchase ws_1 --cu=-1             | --cu: expected milli-CU as a whole number, 0 or more, got "-1"
+purchase ws_1 --cu none           | --cu: expected milli-CU as a whole number, 0 or more, got "none"
+show ws_1 --cu 1                  | --cu is not valid for workspaces show
+`;
+
+const wrongUsage = `
+export --from 2026-02-30   | --from
+export --to=               | --to
+export --format xml        | jsonl, csv
+export --format csv --json |
+exprot                     | did you mean "export"
+NONE                       |
+export all                 |
+`;
+
+test("wrong usage is refused, and nothing is stored", async (t) => {
   const line = commandLine(t);
-  const create = ["create", "--workspace", await workspaceOf(line)];
-  await assertRefused(line, keys, { CREATE: create, EMPTY: [""], CONTROL: ["a\nb"] }, wrongKeys);
+  const create = { CREATE: ["create", "--name", "A", "--plan", "free"] };
+  const texts = {
+    EMPTY: [""],
+    CONTROL: ["a\nb"],
+    LONG: ["x".repeat(201)],
+    ESCAPE: ["a\u001b[31m"],
+  };
+  await assertRefused(line, workspaces, { ...create, ...texts }, wrongWorkspaces);
+  await assertRefused(line, usage, {}, wrongUsage);
+  assert.throws(() => statSync(line.data), /ENOENT/);
+  const ofKey = { CREATE: ["create", "--workspace", await workspaceOf(line)] };
+  await assertRefused(line, keys, { ...ofKey, ...texts }, wrongKeys);
+  const changes = await changesOf(line);
   assert.deepEqual(
-    (await changesOf(line)).map(({ action }) => action),
+    changes.map(({ action }) => action),
     ["workspace.create"],
   );
 });
@@ -363,14 +417,8 @@ test("set changes only the given options, at once, and cancels a pending plan", 
 test("purchase adds credit, prints the same as the route, and is logged", async (t) => {
   const line = commandLine(t);
   const { json, run } = line;
-  const { purchased_cu_milli: _, ...made } = await json(
-    workspaces,
-    "create",
-    "--name",
-    "A",
-    "--plan",
-    "free",
-  );
+  const create = ["create", "--name", "A", "--plan", "free"];
+  const { purchased_cu_milli: _, ...made } = await json(workspaces, ...create);
   const id = String(made["id"]);
   const bought = await json(workspaces, "purchase", id, "--cu", "700");
   assert.match(String(bought["purchase_id"]), /^pur_[0-9a-f]{24}$/);
@@ -391,64 +439,12 @@ test("purchase adds credit, prints the same as the route, and is logged", async 
   assert.deepEqual(actions, ["workspace.create", "workspace.purchase", "workspace.purchase"]);
 });
 
-test("an unknown workspace fails with exit code 1 and a message", async (t) => {
-  const { run } = commandLine(t);
-  const failed = { code: 1, out: [], err: ["there is no workspace ws_none"] };
-  assert.deepEqual(await run(workspaces, "show", "ws_none"), failed);
-  assert.deepEqual(await run(workspaces, "set", "ws_none", "--plan", "free", "--json"), failed);
-  assert.deepEqual(await run(workspaces, "purchase", "ws_none", "--cu", "1"), failed);
-});
-
-const wrongWorkspaces = `
-NONE                              | missing subcommand, expected one of create, list, show, set, purchase
-craete                            | unknown subcommand "craete"; did you mean "create"?
-constructor                       | unknown subcommand "constructor"
-create --plan free                | missing option --name
-create --name A                   | missing option --plan
-create --name A --plan developr   | --plan: unknown value "developr"; did you mean "developer"?
-create --name A --plan Free       | unknown value "Free"; did you mean "free"?
-create --name A --plan gold       | unknown value "gold" (expected one of free, developer, startup, enterprise)
-create --name EMPTY --plan free   | --name: expected a name of 1 to 200
-create --name LONG --plan free    | --name: expected a name of 1 to 200
-create --name ESCAPE --plan free  | --name: expected a name of 1 to 200
-CREATE --overage-limit=-1 | --overage-limit: expected milli-CU as a whole number, 0 or more, got "-1"
-CREATE --overage-limit 1.5 | a whole number, 0 or more, got "1.5"
-CREATE --overage-limit 1e3 | a whole number, 0 or more, got "1e3"
-CREATE --overage-limit 9007199254740993 | as a whole number, 0 or more
-CREATE --overage-limit EMPTY | as a whole number, 0 or more
-CREATE --overage-limit none | as a whole number, 0 or more
-CREATE more  | unexpected argument "more"
-list --plan free                  | --plan is not valid for workspaces list
-show                              | missing argument ID for workspaces show
-show a b                          | unexpected argument "b"
-set ws_1                          | expected at least one of --plan
-set ws_1 --name B                 | --name is not valid for
-set ws_1 --plan fre               | did you mean "free"?
-set --plan free                   | missing argument ID
-purchase ws_1                     | missing option --cu
-purchase --cu 1                   | missing argument ID for workspaces purchase
-purchase ws_1 --cu 0              | --cu: expected an amount above 0 milli-CU
-purchase ws_1 --cu=-1             | --cu: expected milli-CU as a whole number, 0 or more, got "-1"
-purchase ws_1 --cu none           | --cu: expected milli-CU as a whole number, 0 or more, got "none"
-show ws_1 --cu 1                  | --cu is not valid for workspaces show
-`;
-
-test("wrong usage is refused before anything is stored", async (t) => {
-  const { run, data } = commandLine(t);
-  const create = ["create", "--name", "A", "--plan", "free"];
-  const words = { CREATE: create, EMPTY: [""], LONG: ["x".repeat(201)], ESCAPE: ["a\u001b[31m"] };
-  await assertRefused({ run }, workspaces, words, wrongWorkspaces);
-  assert.throws(() => statSync(data), /ENOENT/);
-});
-
-test("without --json, a change is a line; an unknown workspace or a wrong option is refused", async (t) => {
+test("without --json, a change is a line, and a wrong option is refused", async (t) => {
   const line = commandLine(t);
   const one = await line.json(workspaces, "create", "--name", "One", "--plan", "free");
   const { out } = await line.run(audit, "--workspace", String(one["id"]));
   const shown = new RegExp(`^1  \\S+Z  cli:\\S+  workspace.create  ${String(one["id"])}  \\{`);
   assert.match(out.join("\n"), shown);
-  const none = await line.run(audit, "--workspace", "ws_none");
-  assert.deepEqual(none, { code: 1, out: [], err: ["there is no workspace ws_none"] });
   await assert.rejects(line.run(audit, "--after", "x"), UsageError);
   await assert.rejects(line.run(audit, "list"), UsageError);
 });
@@ -511,18 +507,6 @@ test("export refuses to continue after a charge that the journal does not have",
     }
   });
 });
-
-const wrongUsage = `
-export --from 2026-02-30   | --from
-export --to=               | --to
-export --format xml        | jsonl, csv
-export --format csv --json |
-exprot                     | did you mean "export"
-NONE                       |
-export all                 |
-`;
-
-test("wrong usage is refused", (t) => assertRefused(commandLine(t), usage, {}, wrongUsage));
 
 test("a data folder without a journal fails with the remedy", async (t) => {
   const { run, data } = commandLine(t);

@@ -1,15 +1,24 @@
-/** Tests of the step `idempotency` with all kinds of surfaces, and of the format of its header. */
+/**
+ * Tests of the step `idempotency` with all kinds of surfaces, of the format of its header, and of an attempt on a store
+ * that answers with promises.
+ */
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type IncomingMessage, type ServerResponse, createServer } from "node:http";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, beforeEach, test } from "node:test";
 import * as fc from "fast-check";
-import type { Principal } from "sluice-gateway/services";
+import type {
+  Idempotency,
+  IdempotencySlot,
+  Principal,
+  StoredResponse,
+} from "sluice-gateway/services";
+import { IdempotentAttempt } from "../../../../plugins/billing/idempotency/idempotent-attempt.ts";
 import idempotency from "../../../../plugins/billing/idempotency/index.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import { type TestGateway, startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import type { Exchange, Reply, StepHooks } from "../../../../src/plugin.ts";
-import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import { type ManualClock, manualClock } from "../../../../src/testing/clock.ts";
 import { closed, listening } from "../../../e2e/rpc-node.ts";
 import { bodyOf, fakeExchange, fakeHost, keyPrincipal, missing } from "../../fakes.ts";
 import { withDefaults } from "../../with-defaults.ts";
@@ -104,6 +113,12 @@ interface Shop extends AsyncDisposable {
   readonly send: (path: string, body?: string, more?: RequestInit) => Promise<Response>;
 }
 
+/** Each test has an idempotency key of its own, so tests can share a shop. */
+let tests = 0;
+beforeEach(() => {
+  tests++;
+});
+
 async function open(mode?: string): Promise<Shop> {
   const received: string[] = [];
   const script: Shop["script"] = [];
@@ -140,7 +155,7 @@ async function open(mode?: string): Promise<Shop> {
         headers: {
           authorization: `Bearer ${gateway.key}`,
           "content-type": "application/json",
-          "idempotency-key": "gateway_one",
+          "idempotency-key": `gateway_${tests}`,
           ...(more.headers as Record<string, string> | undefined),
         },
       });
@@ -157,13 +172,20 @@ async function open(mode?: string): Promise<Shop> {
   };
 }
 
+const shop = await open();
+after(() => shop[Symbol.asyncDispose]());
+const { received, script } = shop;
+beforeEach(() => {
+  received.length = 0;
+  script.length = 0;
+});
+
 const replayed = (response: Response): boolean =>
   response.headers.get("idempotent-replayed") === "true";
 
 test("a streamed answer of an upstream is stored and replayed with only its status, type and bytes", async () => {
-  await using shop = await open();
   const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, n) => n % 256));
-  shop.script.push((_, res) => {
+  script.push((_, res) => {
     res.writeHead(202, { "content-type": "application/x-own", "x-upstream": "1" });
     res.write(bytes.subarray(0, 10));
     setImmediate(() => res.end(bytes.subarray(10)));
@@ -179,7 +201,7 @@ test("a streamed answer of an upstream is stored and replayed with only its stat
     [202, "application/x-own", true],
   );
   assert.equal(headers.get("x-upstream"), null);
-  assert.deepEqual(shop.received, ["a"]);
+  assert.deepEqual(received, ["a"]);
 });
 
 const failures: Readonly<Record<string, Shop["script"][number]>> = {
@@ -192,54 +214,47 @@ const failures: Readonly<Record<string, Shop["script"][number]>> = {
   },
 };
 
-for (const [what, answer] of Object.entries(failures)) {
-  test(`${what} is not stored, and a repeated request runs again`, async () => {
-    await using shop = await open();
-    shop.script.push(answer);
+test("an answer that failed is not stored, and a repeated request runs again", async () => {
+  for (const [what, answer] of Object.entries(failures)) {
+    received.length = 0;
+    script.push(answer);
+    const headers = { "idempotency-key": `gateway_${what.replaceAll(" ", "_")}` };
     await shop
-      .send("/free")
-      .then(
-        (response) => response.arrayBuffer(),
-        () => undefined,
-      )
+      .send("/free", "a", { headers })
+      .then(async (response) => response.arrayBuffer())
       .catch(() => undefined);
-    const settled = async (): Promise<Response> => {
-      // The connection of the client may be cut a moment before the gateway has settled the exchange.
-      for (;;) {
-        const again = await shop.send("/free");
-        if (again.status !== 409) return again;
-        await new Promise(setImmediate);
-      }
-    };
-    const again = await settled();
-    assert.deepEqual([again.status, replayed(again)], [200, false]);
-    assert.deepEqual(shop.received, ["a", "a"]);
-  });
-}
+    let again = await shop.send("/free", "a", { headers });
+    // The connection of the client may be cut a moment before the gateway has settled the exchange.
+    while (again.status === 409) {
+      await new Promise(setImmediate);
+      again = await shop.send("/free", "a", { headers });
+    }
+    assert.deepEqual([again.status, replayed(again)], [200, false], what);
+    assert.deepEqual(received, ["a", "a"], what);
+  }
+});
 
 test("an answer of 1 MiB, a 404 and an answer without a body are stored", async () => {
-  await using shop = await open();
   const answers: Shop["script"] = [
     (_, res) => void res.end(Buffer.alloc(mebibyte)),
     (_, res) => void res.writeHead(404).end("none"),
     (_, res) => void res.writeHead(204).end(),
   ];
   for (const [index, answer] of answers.entries()) {
-    shop.script.push(answer);
-    const headers = { "idempotency-key": `gateway_${index}` };
+    script.push(answer);
+    const headers = { "idempotency-key": `gateway_answer_${index}` };
     const first = await shop.send("/free", "a", { headers });
     const body = await first.arrayBuffer();
     const again = await shop.send("/free", "a", { headers });
     assert.deepEqual([again.status, replayed(again)], [first.status, true]);
     assert.deepEqual(await again.arrayBuffer(), body);
   }
-  assert.equal(shop.received.length, answers.length);
+  assert.equal(received.length, answers.length);
 });
 
 test("a client that leaves before the answer releases its key", async () => {
-  await using shop = await open();
   const [held, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  shop.script.push((req) => {
+  script.push((req) => {
     req.socket.once("close", gone.resolve);
     held.resolve();
   });
@@ -255,7 +270,6 @@ test("a client that leaves before the answer releases its key", async () => {
 });
 
 test("a body above 1 MiB gets 400, with and without a key", async () => {
-  await using shop = await open();
   const body = "x".repeat(mebibyte + 1);
   for (const idempotencyKey of ["gateway_one", "gateway_two"]) {
     const { status } = await shop.send("/free", body, {
@@ -264,11 +278,10 @@ test("a body above 1 MiB gets 400, with and without a key", async () => {
     assert.equal(status, 400);
   }
   assert.equal((await shop.send("/free", body.slice(1))).status, 200);
-  assert.deepEqual(shop.received, [body.slice(1)]);
+  assert.deepEqual(received, [body.slice(1)]);
 });
 
 test("a replay is not charged", async () => {
-  await using shop = await open();
   await (await shop.send("/sold")).text();
   for (let n = 0; n < 3; n++) {
     const again = await shop.send("/sold");
@@ -283,25 +296,78 @@ test("a replay is not charged", async () => {
 });
 
 test("in shadow mode nothing is refused or replayed, and the cases are counted", async () => {
-  await using shop = await open("shadow");
-  const { gateway, received } = shop;
+  await using shadow = await open("shadow");
+  const { gateway } = shadow;
   const texts: string[] = [];
-  for (const body of ["a", "a", "b"]) texts.push(await (await shop.send("/free", body)).text());
+  for (const body of ["a", "a", "b"]) texts.push(await (await shadow.send("/free", body)).text());
   assert.deepEqual(texts, ["done 1", "done 2", "done 3"]);
-  assert.deepEqual(received, ["a", "a", "b"]);
-  assert.equal(
-    (await shop.send("/free", "a", { headers: { "idempotency-key": "bad" } })).status,
-    200,
-  );
+  assert.deepEqual(shadow.received, ["a", "a", "b"]);
+  const bad = { headers: { "idempotency-key": "bad" } };
+  assert.equal((await shadow.send("/free", "a", bad)).status, 200);
   const buy = '{"amount_cu_milli":1}';
   const path = `/${gateway.workspaceId}/purchase`;
   const headers = { "idempotency-key": "gateway_two" };
   for (const left of [1, 2]) {
-    const bought = await shop.send(path, buy, { headers });
+    const bought = await shadow.send(path, buy, { headers });
     const { workspace } = (await bought.json()) as { workspace: Record<string, unknown> };
     assert.equal(workspace["purchased_cu_milli"], left);
   }
   const shadowed = gateway.lines.filter((line) => line.startsWith("shadow: would have replied"));
   const statuses = shadowed.map((line) => /"status":(\d+)/.exec(line)?.[1]);
   assert.deepEqual(statuses, ["200", "422", "400", "200"]);
+});
+
+interface SlowStore {
+  readonly idempotency: Idempotency;
+  readonly actions: string[];
+}
+
+function slowStore(): SlowStore {
+  const actions: string[] = [];
+  const slot: IdempotencySlot = {
+    async store({ body }: StoredResponse) {
+      await Promise.resolve();
+      actions.push(`stored ${Buffer.from(body).toString()}`);
+      return true;
+    },
+    async release() {
+      await Promise.resolve();
+      actions.push("released");
+    },
+  };
+  const idempotency: Idempotency = {
+    take: async () => Promise.resolve({ kind: "taken", slot }),
+    async once(_, work) {
+      await Promise.resolve();
+      const end = await work();
+      actions.push(typeof end === "string" ? end : `committed ${end.status}`);
+      return { kind: "ran" };
+    },
+  };
+  return { idempotency, actions };
+}
+
+const attemptOn = ({ idempotency }: SlowStore): IdempotentAttempt =>
+  new IdempotentAttempt(idempotency, "enforce", "key_1", "gateway_a");
+
+test("a slot that is taken after the exchange has ended is released, and the surface does not run", async () => {
+  const store = slowStore();
+  const attempt = attemptOn(store);
+  const running = attempt.run({ atomic: false, answer: () => assert.fail("it ran") });
+  await attempt.release();
+  await running;
+  assert.deepEqual(store.actions, ["released"]);
+});
+
+test("an atomic surface may answer with a promise, and a failed answer undoes its work", async () => {
+  for (const [status, action] of [
+    [200, "committed 200"],
+    [503, "undo"],
+  ] as const) {
+    const store = slowStore();
+    const reply: Reply = { status, body: "" };
+    const answer = async (): Promise<Reply> => Promise.resolve(reply);
+    assert.equal(await attemptOn(store).run({ atomic: true, answer }), reply);
+    assert.deepEqual(store.actions, [action]);
+  }
 });

@@ -1,4 +1,9 @@
 import type { TestContext } from "node:test";
+import {
+  startTestGateway,
+  type TestGateway,
+  type WantedKey,
+} from "../../../../plugins/contracts/testing.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { upgrade } from "../shipping/fixture.ts";
@@ -25,10 +30,28 @@ routes:
     to: { forward: { upstream: held } }
 `;
 
-export async function preparedDatabase(t: TestContext): Promise<string> {
+export async function preparedDatabase(t: TestContext, ofGateways = secret): Promise<string> {
   const url = await createDatabase(t);
-  await upgrade(url, createSeal(secret));
+  await upgrade(url, createSeal(ofGateways));
   return url;
+}
+
+/** Starts a gateway on the database, with a key of the free plan. */
+export function startOn(
+  url: string,
+  env: Readonly<Record<string, string>> = {},
+  account: WantedKey = { capabilities: ["workspace:admin"] },
+): Promise<TestGateway> {
+  return startTestGateway({
+    pipeline,
+    env: { DATABASE_URL: url, ...env },
+    account: { plan: "free", ...account },
+  });
+}
+
+export async function metric({ adminUrl }: TestGateway, name: string): Promise<number> {
+  const text = await (await fetch(`${adminUrl}/metrics`)).text();
+  return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1] ?? 0);
 }
 
 export async function call(url: string, key: string): Promise<number> {

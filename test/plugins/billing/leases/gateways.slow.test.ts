@@ -1,29 +1,25 @@
-/** Gateways that share one PostgreSQL spend one budget. */
+/** Gateways that share one PostgreSQL spend one budget, and need no data folder. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { cpSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { startFaultProxy, type FaultProxy } from "../../../store/fault-proxy.ts";
+import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { storeCommand } from "../../../../src/commands/store.ts";
 import { commandLine } from "../../../commands/command-line.ts";
+import { sluice, spawnGateway } from "../../../e2e/gateway-process.ts";
+import { startRpcNode } from "../../../e2e/rpc-node.ts";
+import { type FaultProxy, startFaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql } from "../../../store/servers.ts";
-import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf } from "../metering/fixture.ts";
 import { until } from "../shipping/fixture.ts";
-import { call, charged, pipeline, preparedDatabase, secret } from "./gateway-fixture.ts";
-
-function start(url: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
-  return startTestGateway({
-    pipeline,
-    env: { DATABASE_URL: url, ...more },
-    account: { plan: "free", capabilities: ["workspace:admin"] },
-  });
-}
+import { call, charged, metric, preparedDatabase, secret, startOn } from "./gateway-fixture.ts";
 
 test("without PostgreSQL calls are answered with 503 and not charged, and later calls are served again", async (t) => {
   const database = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(database).port));
-  await using gateway = await start(throughPort(database, proxy.port));
+  await using gateway = await startOn(throughPort(database, proxy.port));
   const answered = new Map<string, number>();
   const tryCall = async (): Promise<number> => {
     const id = `call-${answered.size}`;
@@ -58,7 +54,7 @@ test("without PostgreSQL calls are answered with 503 and not charged, and later 
 test("while PostgreSQL does not answer, calls are refused at once and nothing queues", async (t) => {
   const database = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(database).port));
-  await using gateway = await start(throughPort(database, proxy.port));
+  await using gateway = await startOn(throughPort(database, proxy.port));
   assert.equal(await call(gateway.url, gateway.key), 200);
   proxy.stalled = "both";
   // They find out that PostgreSQL does not answer.
@@ -74,11 +70,6 @@ test("while PostgreSQL does not answer, calls are refused at once and nothing qu
   const { charges, requests } = (await charged(database)) ?? {};
   assert.deepEqual([charges, requests], [answered + 2, answered + 2]);
 });
-
-async function metric({ adminUrl }: TestGateway, name: string): Promise<number> {
-  const text = await (await fetch(`${adminUrl}/metrics`)).text();
-  return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
-}
 
 /**
  * Calls a gateway that has just started for more than it has leased, while PostgreSQL does not answer. Returns the
@@ -104,7 +95,7 @@ async function callWaiting(
 test("a call whose client leaves while it waits for credit is not charged", async (t) => {
   const database = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(database).port));
-  await using gateway = await start(throughPort(database, proxy.port));
+  await using gateway = await startOn(throughPort(database, proxy.port));
   const leaves = new AbortController();
   const { status } = await callWaiting(gateway, proxy, leaves.signal);
   leaves.abort();
@@ -119,7 +110,7 @@ test("a call whose client leaves while it waits for credit is not charged", asyn
 test("a gateway that stops while a call waits for credit answers it with 503", async (t) => {
   const database = await preparedDatabase(t);
   await using proxy = await startFaultProxy(Number(new URL(database).port));
-  await using gateway = await start(throughPort(database, proxy.port));
+  await using gateway = await startOn(throughPort(database, proxy.port));
   const { status } = await callWaiting(gateway, proxy);
   await gateway.gateway.stop();
   assert.equal(await status, 503);
@@ -147,7 +138,7 @@ async function callOnce(
 
 test("with async durability an answer does not wait, and its charge is recorded", async (t) => {
   const database = await preparedDatabase(t);
-  await using gateway = await start(database, { DURABILITY: "async" });
+  await using gateway = await startOn(database, { DURABILITY: "async" });
   assert.equal(await call(gateway.url, gateway.key), 200);
   await until(async () => (await charged(database))?.["charges"] === 1);
 });
@@ -165,7 +156,7 @@ test("charges of a data folder count for gateways that share credit after they w
   cpSync(written, dataDir, { recursive: true });
   const expected = [...readUsage(dataDir)].map(({ id, requestId }) => ({ id, requestId }));
   const refused = async (): Promise<void> =>
-    assert.rejects(start(database, { DATA_DIR: dataDir }), /SLUICE_STORE_NOT_MOVED: /);
+    assert.rejects(startOn(database, { DATA_DIR: dataDir }), /SLUICE_STORE_NOT_MOVED: /);
   await refused();
   // The months cannot be written: nothing counts as copied without them.
   await runSql(database, "ALTER TABLE sluice.scopes ADD CONSTRAINT closed CHECK (false)");
@@ -192,5 +183,44 @@ test("charges of a data folder count for gateways that share credit after they w
   const [scope] = await runSql(database, "SELECT fixed FROM sluice.scopes");
   const amounts = { includedMilliCu: 12, purchasedMilliCu: 3, overageMilliCu: 0 };
   assert.deepEqual(scope?.["fixed"], [{ start: Date.UTC(2026, 0), ...amounts }]);
-  await using _gateway = await start(database, { DATA_DIR: dataDir });
+  await using _gateway = await startOn(database, { DATA_DIR: dataDir });
+});
+
+const shippedPipeline = join(import.meta.dirname, "../../../../pipeline.yaml");
+/** No user can create it, not even root. */
+const impossibleFolder = "/proc/sluice-data";
+
+const hasBubblewrap = spawnSync("bwrap", ["--version"]).error === undefined;
+const readOnly =
+  "bwrap --unshare-user --uid 65534 --gid 65534 --die-with-parent --ro-bind / / --dev /dev --proc /proc".split(
+    " ",
+  );
+
+test("a gateway that cannot create its data folder, and may not write anywhere, serves and charges requests", async (t) => {
+  const url = await preparedDatabase(t);
+  await using node = await startRpcNode();
+  const env = {
+    DATABASE_URL: url,
+    GATEWAY_SECRET: secret,
+    DATA_DIR: impossibleFolder,
+    LEDGER_RPC_URL: node.url,
+  };
+  const run = (...args: string[]): Record<string, string> =>
+    JSON.parse(sluice([...args, "--config", shippedPipeline, "--json"], env));
+  const { id = "" } = run("workspaces", "create", "--name", "t", "--plan", "developer");
+  const { key } = run("keys", "create", "--workspace", id);
+  const gateway = await spawnGateway(shippedPipeline, env, hasBubblewrap ? readOnly : []);
+  t.after(async () => {
+    gateway.child.kill("SIGKILL");
+    await gateway.exited;
+  });
+  assert.equal((await fetch(`${gateway.url}/readyz`)).status, 200);
+  const response = await fetch(`${gateway.url}/v1/ledger/rpc`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "system_chain", params: [] }),
+  });
+  assert.deepEqual(await response.json(), { jsonrpc: "2.0", id: 1, result: "Test" });
+  const charges = await runSql(url, "SELECT surface, method FROM sluice.usage");
+  assert.deepEqual(charges, [{ surface: "ledger-rpc", method: "system_chain" }]);
 });

@@ -26,9 +26,8 @@ const limits: KeyLimits = {
 };
 
 export interface Connection {
-  readonly pid: number;
   run(sql: string): Promise<void>;
-  register(mode?: "settled" | "async"): Promise<Registered>;
+  register(): Promise<Registered>;
   lease(replica: number, leaseNo: number, want?: Partial<Want>): Promise<LeaseReply>;
   /** Posts charges of one milli-CU each, which the lease covers. */
   post(replica: number, first: number, charges: number): Promise<ReplicaStatus>;
@@ -118,15 +117,13 @@ export function ledgerOn(client: Client, changed?: (text: string) => string): Cr
   };
 }
 
-async function connectionOf(client: Client): Promise<Connection> {
+function connectionOf(client: Client): Connection {
   const ledger = ledgerOn(client);
-  const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
   return {
-    pid: rows[0]?.pid ?? 0,
     async run(sql) {
       await client.query(sql);
     },
-    register: async (mode = "settled") => ledger.register("one", mode),
+    register: async () => ledger.register("one", "settled"),
     lease: async (replica, leaseNo, want = {}) =>
       ledger.lease({ replica, leaseNo, wants: [{ ...noWant, ...want }] }),
     post: async (replica, first, count) => {

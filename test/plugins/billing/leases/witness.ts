@@ -30,7 +30,6 @@ export interface Process {
 export interface Opened {
   readonly reservation: LeasedReservation;
   readonly process: Process;
-  readonly startedAt: number;
   ids: readonly string[];
   /** True if the credit that may have been in use exceeded a limit at some instant while it waited. */
   couldBeRefused: boolean;
@@ -58,6 +57,8 @@ export abstract class Witness {
   /** The highest limits that each scope ever had, because lowering a limit does not take back what was granted. */
   readonly #highest = new Map<string, readonly number[]>();
   #accounts = new Map<KeyId, Account>();
+  /** All posted charges, in order, and by the id of their request. */
+  readonly charges: (LeasedCharge & { readonly postedAt: number })[] = [];
   readonly charged = new Map<string, LeasedCharge>();
   /** Charges without a lease of their own, by scope: only a forced reservation has them. */
   readonly #uncovered = new Map<string, number>();
@@ -150,6 +151,7 @@ export abstract class Witness {
   count(charge: LeasedCharge): void {
     const id = charge.details.about.requestId;
     assert.ok(!this.charged.has(id), `charge ${id} is posted twice`);
+    this.charges.push({ ...charge, postedAt: this.now });
     this.charged.set(id, charge);
     const { keyId, workspaceId, costMilliCu, takenMilliCu, keyTakenMilliCu } = charge;
     const add = (scope: string, amount: number): void => {
@@ -169,7 +171,8 @@ export abstract class Witness {
     }
     if (state === "refused") {
       this.counters.refused++;
-      this.#checkRefusal(opened);
+      // At some instant of the request, the credit that may have been in use must have left no room.
+      assert.ok(opened.couldBeRefused, `refused ${costMilliCu} although credit was left`);
     }
     if (state === "unavailable") this.counters.unavailable++;
     if (state === "lost") {
@@ -215,11 +218,6 @@ export abstract class Witness {
       if (isOnItsWay) for (const { costMilliCu } of reservation.charges) total += costMilliCu;
     }
     return total;
-  }
-
-  /** A refusal is justified if, at some instant of the request, the credit that may have been in use left no room. */
-  #checkRefusal({ reservation, couldBeRefused }: Opened): void {
-    assert.ok(couldBeRefused, `refused ${reservation.costMilliCu} although credit was left`);
   }
 
   checkRemembered({ reservation, process }: Opened): void {
@@ -295,7 +293,7 @@ export abstract class Witness {
     for (const [id, scope] of this.ledger.scopes) {
       if (!id.startsWith("ws")) continue;
       const kept = [...scope.months.values()].reduce((all, milliCu) => all + milliCu, 0);
-      const charges = this.ledger.charges.filter(({ workspaceId }) => workspaceId === id);
+      const charges = this.charges.filter(({ workspaceId }) => workspaceId === id);
       assert.equal(
         kept,
         charges.reduce((all, { costMilliCu }) => all + costMilliCu, 0),

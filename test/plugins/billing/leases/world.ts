@@ -7,7 +7,6 @@ import {
   type PostRequest,
   type ReplicaStatus,
 } from "../../../../plugins/billing/leases/ledger.ts";
-import type { LeasedReservation } from "../../../../plugins/billing/leases/leased-reservation.ts";
 import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
 import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
 import type { Message, Reply } from "../../../../plugins/billing/leases/replica-messages.ts";
@@ -92,13 +91,7 @@ export class World extends Witness {
     if (process.isPaused) return;
     const account = this.account(keyIds[key % keyIds.length]!);
     const reservation = process.replica.reserve(this.now, account, costMilliCu, isForced);
-    const opened: Opened = {
-      reservation,
-      process,
-      startedAt: this.now,
-      ids: [],
-      couldBeRefused: false,
-    };
+    const opened: Opened = { reservation, process, ids: [], couldBeRefused: false };
     this.opened.set(reservation, opened);
     reservation.onChange = () => this.notice(opened);
     this.noteUse(opened);
@@ -108,12 +101,7 @@ export class World extends Witness {
   }
 
   /** Ends one open reservation of a process. `shares`: percent of its cost per charge. */
-  settle(
-    place: number,
-    which: number,
-    shares: readonly number[],
-    more: readonly LeasedReservation[] = [],
-  ): void {
+  settle(place: number, which: number, shares: readonly number[]): void {
     const process = this.process(place);
     if (process.isPaused) return;
     const ready = process.open.filter(({ reservation }) => reservation.state === "open");
@@ -124,12 +112,7 @@ export class World extends Witness {
       line: { ...line, costMilliCu: Math.floor((opened.reservation.costMilliCu * share) / 100) },
     }));
     opened.ids = lines.map(({ about }) => about.requestId);
-    process.replica.settle(this.now, opened.reservation, lines, more);
-    process.open.splice(
-      0,
-      Infinity,
-      ...process.open.filter(({ reservation }) => !more.includes(reservation)),
-    );
+    process.replica.settle(this.now, opened.reservation, lines);
     if (opened.reservation.state !== "open" || lines.length === 0) drop(process.open, opened);
   }
 
@@ -208,9 +191,9 @@ export class World extends Witness {
   }
 
   #post(request: PostRequest): ReplicaStatus {
-    const accepted = this.ledger.charges.length;
+    const { posted } = this.ledger.status(request.replica);
     const reply = this.ledger.post(request);
-    for (const charge of this.ledger.charges.slice(accepted)) this.count(charge);
+    if (reply.posted > posted) for (const charge of request.charges) this.count(charge);
     return reply;
   }
 
@@ -235,24 +218,31 @@ export class World extends Witness {
 
   /** Runs a step, and then restores the ledger from a backup that was made before it. */
   restoreBefore(happens: () => void): void {
-    const { charges, replicas } = structuredClone({
-      charges: this.ledger.charges,
-      replicas: this.ledger.replicas,
-    });
-    const scopes = Array.from(this.ledger.scopes, ([id, { day, month, ...scope }]) => {
+    const replicas = structuredClone(this.ledger.replicas);
+    const accepted = this.charges.length;
+    const scopes = Array.from(this.ledger.scopes, ([id, { day: _, month: __, ...scope }]) => {
       const windows = {
-        day: copyOf(day, dayWindow, this.now),
-        month: copyOf(month, monthWindow, this.now),
+        day: this.#windowOf(id, dayWindow),
+        month: this.#windowOf(id, monthWindow),
       };
       return [id, { ...structuredClone(scope), ...windows }] as const;
     });
     happens();
-    for (const lost of this.ledger.charges.splice(charges.length))
+    for (const lost of this.charges.splice(accepted))
       this.charged.delete(lost.details.about.requestId);
     this.ledger.replicas.clear();
     for (const [replica, row] of replicas) this.ledger.replicas.set(replica, row);
     this.ledger.scopes.clear();
     for (const [id, scope] of scopes) this.ledger.scopes.set(id, scope);
+  }
+
+  /** Returns a window with the charges of a key. */
+  #windowOf(keyId: string, shape: WindowShape): RollingWindow {
+    const window = new RollingWindow(shape);
+    for (const charge of this.charges) {
+      if (charge.keyId === keyId) window.add(charge.postedAt, charge.costMilliCu);
+    }
+    return window;
   }
 
   /** Ends the history: all processes return, all reservations end, all replicas leave. Nothing may remain. */
@@ -282,10 +272,4 @@ export class World extends Witness {
   get untilNextMonth(): number {
     return periodOf(this.now).end - this.now;
   }
-}
-
-function copyOf(window: RollingWindow, shape: WindowShape, now: number): RollingWindow {
-  const copy = new RollingWindow(shape);
-  for (const [step, milliCu] of window.amounts(now)) copy.addToStep(step, milliCu);
-  return copy;
 }

@@ -11,12 +11,12 @@ import { storageOf } from "../../../../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../../../../src/store/plugin-storage.ts";
 import { openPostgres } from "../../../../../src/store/postgres/postgres.ts";
 import { postgresSql } from "../../../../../src/store/sql/postgres-sql.ts";
-import { createSeal } from "../../../../../src/store/seal.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import { commandLine } from "../../../../commands/command-line.ts";
 import { startFaultProxy } from "../../../../store/fault-proxy.ts";
-import { createDatabase, runSql } from "../../../../store/servers.ts";
-import { until, upgrade } from "../../shipping/fixture.ts";
+import { runSql } from "../../../../store/servers.ts";
+import { call as callAt, preparedDatabase as databaseOf } from "../../leases/gateway-fixture.ts";
+import { until } from "../../shipping/fixture.ts";
 
 /** The secret of `commandLine`. */
 const secret = "at-least-sixteen-characters";
@@ -51,17 +51,8 @@ async function start(url: string, clock?: Clock, file = pipeline): Promise<TestG
   });
 }
 
-async function preparedDatabase(t: TestContext): Promise<string> {
-  const url = await createDatabase(t);
-  await upgrade(url, createSeal(secret));
-  return url;
-}
-
-async function call({ url }: TestGateway, key: string): Promise<number> {
-  const response = await fetch(`${url}/call`, { headers: { authorization: `Bearer ${key}` } });
-  await response.text();
-  return response.status;
-}
+const preparedDatabase = (t: TestContext): Promise<string> => databaseOf(t, secret);
+const call = ({ url }: TestGateway, key: string): Promise<number> => callAt(url, key);
 
 async function purchase(gateway: TestGateway, idempotencyKey: string): Promise<Response> {
   return fetch(`${gateway.url}/workspaces/${gateway.workspaceId}/purchase`, {
@@ -104,22 +95,31 @@ test("while PostgreSQL is away, `async` keeps keys in memory valid for 5 seconds
   assert.equal((await purchase(gateway, "fails-first")).status, 200);
 });
 
-/** Creates a user with the rights that docs/replicas.md lists. Returns the URL with which it connects. */
-async function limitedUser(t: TestContext, url: string): Promise<string> {
-  const role = `gateway_${new URL(url).pathname.slice(6, 20)}`;
+/** Creates a user. Returns the URL with which it connects. `grants`: the rights of the user with this name. */
+async function createUser(
+  t: TestContext,
+  url: string,
+  grants: (role: string) => readonly string[],
+): Promise<{ readonly role: string; readonly href: string }> {
+  const connection = new URL(url);
+  const role = `user_${connection.pathname.slice(6, 20)}`;
+  await runSql(url, `CREATE ROLE ${role} LOGIN`, ...grants(role));
+  t.after(() => runSql(url, `DROP OWNED BY ${role}`, `DROP ROLE ${role}`));
+  connection.username = role;
+  return { role, href: connection.href };
+}
+
+/** The rights that docs/replicas.md lists. */
+function documentedRights(role: string): string[] {
   const docs = readFileSync(join(import.meta.dirname, "../../../../../docs/replicas.md"), "utf8");
   const grants =
     /```sql\n(GRANT .*?)```/s.exec(docs)?.[1] ?? assert.fail("the docs list no rights");
-  await runSql(url, `CREATE ROLE ${role} LOGIN`, grants.replaceAll(" TO gateway;", ` TO ${role};`));
-  t.after(() => runSql(url, `DROP OWNED BY ${role}`, `DROP ROLE ${role}`));
-  const limited = new URL(url);
-  limited.username = role;
-  return limited.href;
+  return [grants.replaceAll(" TO gateway;", ` TO ${role};`)];
 }
 
 test("a user with the rights that the documentation lists serves, and cannot change what is final", async (t) => {
   const url = await preparedDatabase(t);
-  const limited = await limitedUser(t, url);
+  const { href: limited } = await createUser(t, url, documentedRights);
   await using gateway = await start(limited, undefined, sharingPipeline);
   assert.equal(await call(gateway, gateway.key), 200);
   assert.deepEqual(await runSql(limited, "SELECT used_cu_milli::int AS used FROM sluice.usage"), [
@@ -159,22 +159,15 @@ test("a user with the rights that the documentation lists serves, and cannot cha
 
 test("a user for reports reads usage, and can execute no function of the ledger", async (t) => {
   const url = await preparedDatabase(t);
-  const role = `reports_${new URL(url).pathname.slice(6, 20)}`;
-  await runSql(
-    url,
-    `CREATE ROLE ${role} LOGIN`,
-    `GRANT USAGE ON SCHEMA sluice TO ${role}`,
-    `GRANT SELECT ON sluice.usage TO ${role}`,
-  );
-  t.after(() => runSql(url, `DROP OWNED BY ${role}`, `DROP ROLE ${role}`));
-  const reports = new URL(url);
-  reports.username = role;
+  const { role, href: reports } = await createUser(t, url, (user) => [
+    `GRANT USAGE ON SCHEMA sluice TO ${user}`,
+    `GRANT SELECT ON sluice.usage TO ${user}`,
+  ]);
   await using gateway = await start(url, undefined, sharingPipeline);
   assert.equal(await call(gateway, gateway.key), 200);
-  assert.deepEqual(
-    await runSql(reports.href, "SELECT used_cu_milli::int AS used FROM sluice.usage"),
-    [{ used: 10 }],
-  );
+  assert.deepEqual(await runSql(reports, "SELECT used_cu_milli::int AS used FROM sluice.usage"), [
+    { used: 10 },
+  ]);
   const functions = await runSql(
     url,
     `SELECT p.oid::regprocedure::text AS name, has_function_privilege('${role}', p.oid, 'EXECUTE') AS may
@@ -191,7 +184,7 @@ test("a user for reports reads usage, and can execute no function of the ledger"
     "UPDATE sluice.replicas SET state = 'fenced'",
     "DELETE FROM sluice.leases",
   ]) {
-    await assert.rejects(runSql(reports.href, statement), { code: "42501" }, statement);
+    await assert.rejects(runSql(reports, statement), { code: "42501" }, statement);
   }
   assert.equal(await call(gateway, gateway.key), 200);
 });
@@ -236,14 +229,8 @@ test("a charge with a negative amount is refused, even from a user who may post"
 
 test("a user without rights is a fault that names the documentation", async (t) => {
   const url = await preparedDatabase(t);
-  const stranger = new URL(url);
-  stranger.username = `stranger_${stranger.pathname.slice(6, 20)}`;
-  await runSql(url, `CREATE ROLE ${stranger.username} LOGIN`);
-  t.after(() => runSql(url, `DROP ROLE ${stranger.username}`));
-  await assert.rejects(
-    start(stranger.href),
-    /SLUICE_STORE_FAILED: the user of store.postgres may not/,
-  );
+  const { href } = await createUser(t, url, () => []);
+  await assert.rejects(start(href), /SLUICE_STORE_FAILED: the user of store.postgres may not/);
 });
 
 test("a revocation names the gateways that have confirmed it, and the others", async (t) => {

@@ -1,20 +1,27 @@
 /**
- * Tests of the algorithm that makes batches of a journal, of the parser of the cursor, and of the state machine of one
- * delivery over HTTP.
+ * Tests of the algorithm that makes batches of a journal, of the parsers of the cursor and of positions, and of the state
+ * machine of one delivery over HTTP.
  */
 import assert from "node:assert/strict";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { readFileSync, writeFileSync } from "node:fs";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type IncomingMessage, type ServerResponse, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, test } from "node:test";
 import {
-  makeBatch,
-  folderPages,
   type BatchJob,
+  folderPages,
+  makeBatch,
 } from "../../../../../plugins/billing/metering/export/batch.ts";
 import { openFileCursor } from "../../../../../plugins/billing/metering/export/cursor.ts";
+import {
+  lastRead,
+  moved,
+  parsePosition,
+  positionText,
+  start,
+} from "../../../../../plugins/billing/metering/export/database-pages.ts";
 import { send } from "../../../../../plugins/billing/metering/export/send.ts";
 import { readUsage } from "../../../../../plugins/billing/metering/read-usage.ts";
 import { charge, meterFixture, principalOf, take } from "../fixture.ts";
@@ -192,4 +199,21 @@ test("delivery is retried if the sink cannot be reached, breaks off or does not 
     reason: "no answer in time",
     afterMs: 0,
   });
+});
+
+const live = { id: 1, last: 10, hasEnded: false };
+
+test("a gateway whose charges the database has lost is not read again when they come back", () => {
+  const position = moved(start, [live], new Map([[1, 10]]));
+  const afterLoss = moved(position, [{ ...live, last: 6 }], new Map());
+  assert.equal(lastRead(afterLoss, live), 10);
+});
+
+test("a position is written as text and parsed again", () => {
+  for (const text of ["cur_0", "cur_17,18:2503,19:12", "cur_3,1:9007199254740991"]) {
+    assert.equal(positionText(parsePosition(text) ?? assert.fail(text)), text);
+  }
+  for (const text of ["", "cur_", "cur_1,", "cur_1,2", "cur_1,2:3 ", "chg_ab_1_0", "cur_-1"]) {
+    assert.equal(parsePosition(text), undefined, text);
+  }
 });

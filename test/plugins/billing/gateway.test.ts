@@ -1,10 +1,16 @@
-/** Every 401, 403 and 429 has its error for the client, and a reason and the id of its key in the log and the explanation. */
+/**
+ * Billing in a whole gateway: every 401, 403 and 429 has its error for the client, and a reason and the id of its key in
+ * the log and the explanation; reloads of the services, and the dry run of `sluice check`.
+ */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { startTestGateway, type TestGateway, type WantedKey } from "sluice-gateway/testing";
+import { type TestGateway, type WantedKey, startTestGateway } from "sluice-gateway/testing";
+import { checkFile } from "../../../src/pipeline/load/check-file.ts";
+import { dryRun } from "../../../src/pipeline/load/dry-run.ts";
 import type { Awaitable } from "../../../src/plugin.ts";
+import { temporaryFolder } from "../../store/folder.ts";
 
 const pipeline = `
 version: 1
@@ -19,6 +25,12 @@ routes:
     run: [request-id, { access-log: { file: access.log } }, authenticate, { rate-limit: { rps: 0.001, burst: 1 } }]
     to: openapi
 `;
+
+interface Refusal {
+  readonly error: string;
+  readonly error_code: string;
+  readonly details?: unknown;
+}
 
 /** Makes a key. Returns its text, and its id if the log names it. */
 type MakeKey = (
@@ -100,9 +112,11 @@ test("every refusal has its error, and its reason and the id of its key for oper
     const { text, id } = await key(gateway);
     const requestId = name.replaceAll(" ", "-");
     const answer = await ask(gateway, text, requestId);
-    const { error: said, error_code: code } = (await answer.json()) as Record<string, string>;
+    const { error: said, error_code: code, details } = (await answer.json()) as Refusal;
     const expected = status === 401 ? "GATEWAY_UNAUTHORIZED" : "GATEWAY_PERMISSION_DENIED";
     assert.deepEqual([answer.status, said, code], [status, error, expected], name);
+    const capability = reason === "capability docs:read" ? "docs:read" : undefined;
+    assert.deepEqual(details, capability && { capability }, name);
     const realm = status === 401 ? 'Bearer realm="gateway"' : null;
     assert.equal(answer.headers.get("www-authenticate"), realm);
     const explained = await explanation(gateway, requestId);
@@ -123,13 +137,59 @@ test("every refusal has its error, and its reason and the id of its key for oper
   }
 });
 
-test("a client without the capability learns its name", async () => {
-  await using gateway = await startTestGateway({ pipeline });
-  const { key } = await gateway.issue({ capabilities: ["inference"] });
-  const body: unknown = await (await ask(gateway, key, "r1")).json();
-  assert.deepEqual(body, {
-    error: "permission denied",
-    error_code: "GATEWAY_PERMISSION_DENIED",
-    details: { capability: "docs:read" },
-  });
+const withPlans = (plans: string, more = ""): string => `version: 1
+server: { port: "\${PORT}" }
+admin: { port: "\${ADMIN_PORT}" }
+store: { data: "\${DATA_DIR}" }
+plans: { enterprise: { rps: ${plans} } }
+routes:
+  - { path: /x, run: [authenticate, { authorize: { require: key } }], to: discovery }
+${more}`;
+
+const broken = `export default {
+  kind: "surface",
+  name: "broken",
+  description: "Does not start.",
+  start() {
+    throw new Error("broken");
+  },
+};
+`;
+
+test("a reload gives the running service its new plans, and a reload that fails does not", async () => {
+  const prepare = (folder: string): void => writeFileSync(join(folder, "broken.js"), broken);
+  await using t = await startTestGateway({ pipeline: withPlans("5"), prepare });
+  const accounts = t.gateway.use("accounts");
+  assert.ok(accounts !== undefined);
+  const rps = async (): Promise<number> => {
+    const caller = await accounts.identify(`Bearer ${t.key}`);
+    assert.equal(caller.kind, "key");
+    return caller.kind === "key" ? caller.rps : 0;
+  };
+  assert.equal(await rps(), 5);
+  const metering = t.gateway.use("metering");
+  // The file is valid, and the failure comes after the services have started.
+  const plugins = "plugins: { broken: ./broken.js }\n";
+  await t.write(withPlans("6", `  - { path: /y, to: broken }\n${plugins}`));
+  const faults = await t.gateway.reloader.reload("test");
+  assert.deepEqual(
+    faults.map(({ code }) => code),
+    ["SLUICE_PLUGIN_START"],
+  );
+  assert.equal(await rps(), 5);
+  await t.write(withPlans("7"));
+  assert.deepEqual(await t.gateway.reloader.reload("test"), []);
+  assert.equal(await rps(), 7);
+  assert.equal(t.gateway.use("accounts"), accounts);
+  assert.equal(t.gateway.use("metering"), metering);
+});
+
+test("a check opens no database", async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, "pipeline.yaml");
+  writeFileSync(file, withPlans("5"));
+  const env = { PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") };
+  const { faults } = await dryRun(await checkFile(file, env), env);
+  assert.deepEqual(faults, []);
+  assert.equal(existsSync(join(folder, "data")), false);
 });

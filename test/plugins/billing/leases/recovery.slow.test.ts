@@ -1,16 +1,25 @@
-/** A standby takes over while gateways share credit: with all commits, and without the last ones. */
+/**
+ * The database of gateways that share credit is replaced: a standby takes over, with all commits and without the last ones,
+ * and a backup that pg_dump has made while they ran is restored into a new database.
+ */
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { test, type TestContext } from "node:test";
+import { type TestContext, test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
-import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
+import { promisify } from "node:util";
+import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
+import { storeCommand } from "../../../../src/commands/store.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
-import { startPostgresPair, type PostgresPair } from "../../../store/postgres-pair.ts";
+import { commandLine } from "../../../commands/command-line.ts";
+import { temporaryFolder } from "../../../store/folder.ts";
+import { type PostgresPair, startPostgresPair } from "../../../store/postgres-pair.ts";
+import { startPostgres } from "../../../store/postgres-server.ts";
 import { installedPostgres } from "../../../store/programs.ts";
 import { runSql } from "../../../store/servers.ts";
 import { until, upgrade } from "../shipping/fixture.ts";
-import { call, charged, pipeline, spend } from "./gateway-fixture.ts";
+import { call, charged, metric, secret, spend, startOn } from "./gateway-fixture.ts";
 
 async function startPair(t: TestContext, synchronous: boolean): Promise<PostgresPair | undefined> {
   const programs = await installedPostgres();
@@ -21,22 +30,14 @@ async function startPair(t: TestContext, synchronous: boolean): Promise<Postgres
   }
   const pair = await startPostgresPair(programs, { synchronous });
   t.after(() => pair[Symbol.asyncDispose]());
-  await upgrade(pair.url, createSeal("a secret of these gateways"));
+  await upgrade(pair.url, createSeal(secret));
   return pair;
 }
 
-function start(pair: PostgresPair): Promise<TestGateway> {
-  return startTestGateway({
-    pipeline,
-    env: { DATABASE_URL: pair.url },
-    account: { plan: "free", capabilities: ["workspace:admin"] },
-  });
-}
+const start = ({ url }: PostgresPair): Promise<TestGateway> => startOn(url);
 
-async function wentBack({ adminUrl }: TestGateway): Promise<number> {
-  const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
-  return Number(/^sluice_store_went_back_total (\d+)$/m.exec(metrics)?.[1] ?? 0);
-}
+const wentBack = (gateway: TestGateway): Promise<number> =>
+  metric(gateway, "sluice_store_went_back_total");
 
 test("a failover to a synchronous standby loses and doubles nothing", async (t) => {
   const pair = await startPair(t, true);
@@ -118,3 +119,75 @@ async function replicated({ primary }: PostgresPair): Promise<unknown> {
   );
   return row?.["has_all"];
 }
+
+const run = promisify(execFile);
+
+/** The limit of the key is 100 calls of 7 milli-CU. */
+const limitMilliCu = 700;
+
+const startNamed = (url: string, name: string): Promise<TestGateway> =>
+  startOn(url, { REPLICA_NAME: name }, { cuLimit24hMilli: limitMilliCu });
+
+/** The amounts that the key and its workspace have spent and that gateways hold, according to each table. */
+const sums = `SELECT
+  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.used WHERE kind = 'day') AS day,
+  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.used WHERE kind = 'month') AS month,
+  (SELECT coalesce(sum(milli_cu), 0)::int FROM sluice.used WHERE kind = 'period') AS drawn,
+  (SELECT count(*)::int FROM sluice.leases) AS leases,
+  (SELECT count(*)::int FROM sluice.replicas WHERE state = 'live') AS live`;
+
+test("after a restore, the money adds up, and the rest of a limit can be spent to the last charge", async (t) => {
+  const programs = await installedPostgres();
+  const [dump, restore] = ["pg_dump", "pg_restore"].map((name) =>
+    join(dirname(programs.postgres), name),
+  ) as [string, string];
+  if (!existsSync(dump) || !existsSync(restore)) {
+    if (process.env["CI"] === "true") throw new Error("CI needs pg_dump: see .ci/run");
+    t.skip("needs pg_dump (the Debian package postgresql-client)");
+    return;
+  }
+  await using server = await startPostgres(programs);
+  const file = join(temporaryFolder(t), "sluice.dump");
+  await upgrade(server.url, createSeal(secret));
+  let key = "";
+  {
+    await using one = await startNamed(server.url, "one");
+    await using two = await startNamed(server.url, "two");
+    ({ key } = one);
+    for (let n = 0; n < 15; n++) {
+      for (const { url } of [one, two]) assert.equal(await call(url, key), 200);
+    }
+    // The gateways run and hold credit while the backup is made.
+    const dumping = ["--format=custom", "--schema=sluice", `--file=${file}`, server.url];
+    await run(dump, dumping);
+    for (const { url } of [one, two]) assert.equal(await call(url, key), 200);
+  }
+  await runSql(server.url, "CREATE DATABASE restored TEMPLATE template0");
+  const restored = new URL(server.url);
+  restored.pathname = "/restored";
+  const url = restored.href;
+  await run(restore, ["--single-transaction", `--dbname=${url}`, file]);
+  const [before] = await runSql(url, sums);
+  assert.deepEqual(await charged(url), { charges: 30, used: 210, requests: 30 });
+  assert.equal(before?.["live"], 2);
+  assert.ok(Number(before["leases"]) > 0);
+
+  const { run: runCommand } = commandLine(t, "dev", { DATABASE_URL: url, GATEWAY_SECRET: secret });
+  const store = await storeCommand();
+  for (const name of ["upgrade", "recovered"]) {
+    const { code, err } = await runCommand(store, name);
+    assert.deepEqual([code, err], [0, []]);
+  }
+  assert.deepEqual(await runSql(url, sums), [
+    { day: 210, month: 210, drawn: 210, leases: 0, live: 0 },
+  ]);
+  {
+    await using three = await startNamed(url, "three");
+    assert.deepEqual(await spend([three.url], key, 1), { 200: 70, 429: 1 });
+  }
+  const all = { charges: 100, used: limitMilliCu, requests: 100 };
+  assert.deepEqual(await charged(url), all);
+  assert.deepEqual(await runSql(url, sums), [
+    { day: limitMilliCu, month: limitMilliCu, drawn: limitMilliCu, leases: 0, live: 0 },
+  ]);
+});

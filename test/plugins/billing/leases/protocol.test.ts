@@ -1,7 +1,56 @@
-/** One or two replicas and their leases, message by message. */
+/**
+ * The lease protocol: replicas, one ledger and a bad network in random histories (`npm run model` runs more of them), and
+ * one or two replicas message by message. The last test is of a gateway whose clock is not that of the ledger.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import * as fc from "fast-check";
+import { LedgerLink } from "../../../../plugins/billing/leases/ledger-link.ts";
+import { MemoryLedger } from "../../../../plugins/billing/leases/memory-ledger.ts";
+import { LedgerReplica } from "../../../../plugins/billing/leases/replica.ts";
+import { leaseMetrics } from "../../../../plugins/billing/metering/metrics.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
+import type { Log } from "../../../../src/plugin.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { histories, knownHistories, runHistory, runKnownHistory } from "./histories.ts";
+import { mutants } from "./mutants.ts";
 import { World } from "./world.ts";
+
+/** 50 histories of up to 400 steps are about 14,000 steps. */
+const numRuns = 50;
+
+test("no failure of the network or of a replica exceeds a limit, or loses or doubles a charge", () => {
+  const run = fc.property(histories("failing", 400), (steps) => {
+    runHistory(steps, { replicas: 3 });
+  });
+  fc.assert(run, { numRuns, seed: 1, interruptAfterTimeLimit: 60_000 });
+});
+
+test("while nothing fails, a reservation is refused only if its credit was in use", () => {
+  const run = fc.property(histories("ordinary", 250), (steps) => {
+    const { counters } = runHistory(steps, { replicas: 3 });
+    assert.equal(counters.unavailable, 0);
+  });
+  fc.assert(run, { numRuns, seed: 2, interruptAfterTimeLimit: 60_000 });
+});
+
+for (const [name, parts] of Object.entries(mutants)) {
+  const history = knownHistories[name];
+  if (history !== undefined) {
+    test(`a certain history finds this mistake, and nothing is wrong without it: ${name}`, () => {
+      runKnownHistory(history);
+      assert.throws(() => runKnownHistory(history, parts), assert.AssertionError);
+    });
+    continue;
+  }
+  test(`the model finds this mistake: ${name}`, () => {
+    const run = fc.property(histories("failing", 400), (steps) => {
+      runHistory(steps, { replicas: 3, parts });
+    });
+    const { errorInstance } = fc.check(run, { numRuns: 200, seed: 7, endOnFailure: true });
+    assert.ok(errorInstance instanceof assert.AssertionError, String(errorInstance));
+  });
+}
 
 const included = {
   kind: "workspace",
@@ -89,7 +138,7 @@ test("a replica posts again what a restored ledger has lost, even if the ledger 
     world.settle(0, 0, [50]);
     world.flow(50);
   });
-  assert.equal(world.ledger.charges.length, 0, "the charge is lost");
+  assert.equal(world.charges.length, 0, "the charge is lost");
   // The replica is paused before it can notice that.
   world.process(0).isPaused = true;
   world.pass(12_000, 250);
@@ -97,7 +146,7 @@ test("a replica posts again what a restored ledger has lost, even if the ledger 
   world.process(0).isPaused = false;
   world.flow(600);
   assert.deepEqual(
-    world.ledger.charges.map(({ costMilliCu }) => costMilliCu),
+    world.charges.map(({ costMilliCu }) => costMilliCu),
     [50],
   );
   world.finish();
@@ -125,4 +174,46 @@ test("charges behind a batch without a reply are given up after 5 seconds, and t
   world.flow(100);
   assert.equal(world.process(0).open[0]?.reservation.state, "open");
   world.finish();
+});
+
+test("a clock that differs by more than a second is logged once, and a single late reply is not", async () => {
+  const clock = manualClock();
+  let aheadMs = 0;
+  const ledger = new MemoryLedger(() => clock.now() + aheadMs);
+  const logged: [object, string][] = [];
+  const keep = (fields: object, message: string): void => void logged.push([fields, message]);
+  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const replica = new LedgerReplica("one", "settled");
+  const metrics = leaseMetrics(createMetrics());
+  const link = new LedgerLink({ ledger, replica, clock, log, metrics, place: "PostgreSQL" });
+  await link.start();
+  const feed = async (count: number): Promise<void> => {
+    for (let n = 0; n < count; n++) {
+      clock.advance(250);
+      // The replies of the ledger in memory are handled in microtasks.
+      await new Promise(setImmediate);
+    }
+  };
+  await feed(1);
+  aheadMs = 1_500;
+  await feed(1);
+  aheadMs = 900;
+  await feed(5);
+  assert.deepEqual(logged, []);
+  aheadMs = 1_500;
+  await feed(8);
+  assert.deepEqual(logged, [
+    [
+      { offsetSeconds: 1.5 },
+      "the clock of this host differs from that of PostgreSQL by more than a second",
+    ],
+  ]);
+  aheadMs = 0;
+  await feed(8);
+  assert.deepEqual(logged.slice(1), [
+    [{ offsetSeconds: 0 }, "the clock of this host agrees with that of PostgreSQL again"],
+  ]);
+  const closed = link.close();
+  await feed(4);
+  await closed;
 });
