@@ -22,8 +22,13 @@ import type {
 } from "sluice-gateway/services";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { runGuarded } from "sluice-gateway/internal/toolkit";
-import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
-import { believedUsage, estimateUsage } from "./token-usage.ts";
+import {
+  believedUsage,
+  estimateUsage,
+  isOverLimit,
+  limitsOf,
+  type RequestLimits,
+} from "./token-usage.ts";
 import type { ServingNetwork } from "./serving-network.ts";
 
 /** The first worker and two retries. */
