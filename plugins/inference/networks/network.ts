@@ -44,7 +44,7 @@ export class Network implements ServingNetwork {
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
-  #hasStatus = false;
+  hasStatus = false;
   #tokenPrices: TokenPrices | undefined;
   #readAt: number;
   readonly #firstListed = new Map<string, number>();
@@ -97,10 +97,6 @@ export class Network implements ServingNetwork {
     return Array.from(this.#modelsWith(overrides).values(), (model) => model.entry);
   }
 
-  get hasStatus(): boolean {
-    return this.#hasStatus;
-  }
-
   get workers(): Iterable<Worker> {
     return this.#workers.values();
   }
@@ -147,8 +143,8 @@ export class Network implements ServingNetwork {
   }
 
   #onStatus(status: NetworkStatus): void {
-    const hadWorkers = !this.#hasStatus || this.#workers.size > 0;
-    this.#hasStatus = true;
+    const hadWorkers = !this.hasStatus || this.#workers.size > 0;
+    this.hasStatus = true;
     this.#tokenPrices = status.prices ?? this.#tokenPrices;
     this.#readAt = this.deps.clock.now();
     this.#prices.clear();

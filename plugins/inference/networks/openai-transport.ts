@@ -1,14 +1,7 @@
 /** Workers at the same origin share one client, which opens as many connections as there are requests. */
 import { Http1Client, sendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
-import type {
-  AttemptedCall,
-  AttemptedWorker,
-  ListedWorker,
-  NetworkConfig,
-  Transport,
-  WorkerRoute,
-} from "sluice-gateway/services";
+import type { ListedWorker, NetworkConfig, Transport, WorkerRoute } from "sluice-gateway/services";
 import { HttpAttempt } from "./http-attempt.ts";
 import { baseOf, requestFields } from "./request-head.ts";
 
@@ -44,21 +37,28 @@ export class OpenaiTransport implements Transport {
     this.#fieldNames = new Set(fields.keys());
   }
 
-  routeTo(listed: ListedWorker): OpenaiRoute {
+  routeTo(listed: ListedWorker): WorkerRoute {
     const base = baseOf(listed.url ?? this.#config.url);
     const { origin, host } = new URL(base);
     const shared = this.#shared(origin);
     shared.routes++;
-    return new OpenaiRoute({
+    const http = {
       client: shared.client,
       basePath: `${base.slice(origin.length)}/v1`,
       fields: `Host: ${host}\r\n${this.#lines}`,
       fieldNames: this.#fieldNames,
+    };
+    return {
+      admitted: true,
+      evidence: "none",
+      settled: Promise.resolve(),
+      attempt: (call, worker) => new HttpAttempt(call, worker, http),
       probe: (after) => this.#probe(base, after),
-      onClose: () => {
+      listedAgain() {},
+      close: () => {
         if (--shared.routes === 0) this.#closeClient(origin, shared.client);
       },
-    });
+    };
   }
 
   async close(): Promise<void> {
@@ -122,46 +122,4 @@ export class OpenaiTransport implements Transport {
 
 function isUnauthorized(status: number | undefined): boolean {
   return status === 401 || status === 403;
-}
-
-interface RouteDeps {
-  readonly client: Http1Client;
-  readonly basePath: string;
-  readonly fields: string;
-  readonly fieldNames: ReadonlySet<string>;
-  readonly probe: WorkerRoute["probe"];
-  readonly onClose: () => void;
-}
-
-export class OpenaiRoute implements WorkerRoute {
-  readonly admitted = true;
-  readonly evidence = "none";
-  readonly settled = Promise.resolve();
-  readonly client: Http1Client;
-  readonly basePath: string;
-  readonly fields: string;
-  readonly fieldNames: ReadonlySet<string>;
-  readonly #deps: RouteDeps;
-
-  constructor(deps: RouteDeps) {
-    this.client = deps.client;
-    this.basePath = deps.basePath;
-    this.fields = deps.fields;
-    this.fieldNames = deps.fieldNames;
-    this.#deps = deps;
-  }
-
-  attempt(call: AttemptedCall, worker: AttemptedWorker): HttpAttempt {
-    return new HttpAttempt(call, worker, this);
-  }
-
-  probe(after: UpstreamFailure): Promise<boolean> {
-    return this.#deps.probe(after);
-  }
-
-  listedAgain(): void {}
-
-  close(): void {
-    this.#deps.onClose();
-  }
 }

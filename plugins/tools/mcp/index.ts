@@ -3,14 +3,7 @@
  * three protocols answers it: plain, with sessions or stateless. Between requests, the process keeps only the questions
  * of running calls and the log levels of sessions.
  */
-import {
-  defineSurface,
-  refuse,
-  type Exchange,
-  type GatewayCode,
-  type Host,
-  type Reply,
-} from "sluice-gateway/plugin";
+import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
 import { toolReport, type ToolOutcome } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 import {
@@ -33,6 +26,7 @@ import {
 } from "./json-rpc.ts";
 import { followLogLevels } from "./log-levels.ts";
 import { precomputeResults } from "./precomputed-results.ts";
+import { confirmationStatus } from "../json-rpc-texts.ts";
 import { perList } from "../per-list.ts";
 import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";
@@ -103,12 +97,12 @@ export default defineSurface<Options>({
   operation: (_, place, host) => operationAt(place, host.use("tool-catalogue").list),
   start(options, host) {
     const server = createServer(options, host);
-    const guard = createRequestGuard(options);
+    const refusalOf = createRequestGuard(options);
     const { replicas } = host.store;
     const levels = replicas && followLogLevels(replicas);
     return {
       body: { bytes: bodyBytes, json: true },
-      answer: (x) => guard.refusal(x.request) ?? answer(server, x),
+      answer: (x) => refusalOf(x.request) ?? answer(server, x),
       stop() {
         server.sessionQuestions.stop();
         levels?.[Symbol.dispose]();
@@ -174,12 +168,6 @@ function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefin
     ? answerStatelessMessage(call, value)
     : answerSessionMessage(call, value);
 }
-
-/** decisions.md section 7: every result has status 200, except for confirmations. */
-const confirmationStatus: Partial<Record<GatewayCode, number>> = {
-  GATEWAY_CONFIRMATION_REQUIRED: 202,
-  GATEWAY_CONFIRMATION_EXPIRED: 410,
-};
 
 /** The plain protocol: `{ tool, input, confirmation_token? }` is answered with the plain result. */
 function answerPlainCall(call: McpCall, body: Params): Reply | Promise<Reply> {
