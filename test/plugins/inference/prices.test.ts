@@ -1,5 +1,7 @@
-/** Prices of the classes of tokens, rates and credit through a whole gateway: what clients see, what is charged and what is
- * reserved. */
+/**
+ * Prices of the classes of tokens, rates and credit through a whole gateway: what clients see, what is charged and what
+ * is reserved.
+ */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { mkdtempSync, rmSync } from "node:fs";

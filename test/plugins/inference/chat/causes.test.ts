@@ -1,5 +1,7 @@
-/** What operators see of the failures and the output of a worker, and the little that the client gets. See also
- * completions/hostile.slow.test.ts. */
+/**
+ * What operators see of the failures and the output of a worker, and the little that the client gets. See also
+ * completions/hostile.slow.test.ts.
+ */
 import assert from "node:assert/strict";
 import { test, describe, it } from "node:test";
 import { failing, raw, workerSecret, usageOf, whole } from "../networks/worker-scripts.ts";

@@ -1,5 +1,7 @@
-/** Clients that leave or read slowly, and a gateway that drains, reloads, waits for credit or cannot write while requests
- * run. */
+/**
+ * Clients that leave or read slowly, and a gateway that drains, reloads, waits for credit or cannot write while
+ * requests run.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";

@@ -1,5 +1,7 @@
-/** Requests of one session go to the same worker; and requests that wait for a silent worker count against the bound of
- * the memory that clients can hold. */
+/**
+ * Requests of one session go to the same worker; and requests that wait for a silent worker count against the bound of
+ * the memory that clients can hold.
+ */
 import assert from "node:assert/strict";
 import { it, test } from "node:test";
 import { startWorker } from "../networks/scripted-worker.ts";

@@ -1,5 +1,7 @@
-/** Random answers of workers, cut at any byte: responses and messages contain exactly what the model wrote. And reasoning
- * that clients keep for the gateway and cannot read or change. */
+/**
+ * Random answers of workers, cut at any byte: responses and messages contain exactly what the model wrote. And
+ * reasoning that clients keep for the gateway and cannot read or change.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { InferenceResult } from "sluice-gateway/services";

@@ -1,5 +1,7 @@
-/** The Messages API: whole and streamed answers, their blocks, usage, charge and reservation, and workers that write
- * anything. See also completions/hostile.slow.test.ts. */
+/**
+ * The Messages API: whole and streamed answers, their blocks, usage, charge and reservation, and workers that write
+ * anything. See also completions/hostile.slow.test.ts.
+ */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { raw, streamed, usageOf } from "../networks/worker-scripts.ts";

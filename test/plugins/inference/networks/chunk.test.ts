@@ -1,5 +1,7 @@
-/** Tests of the codec of chunks: what is not a chunk, and chunks that differ only in their text. For all others see
- * test/fuzz/targets/chat-chunks.ts. */
+/**
+ * Tests of the codec of chunks: what is not a chunk, and chunks that differ only in their text. For all others see
+ * test/fuzz/targets/chat-chunks.ts.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";

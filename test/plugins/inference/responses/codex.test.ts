@@ -1,12 +1,12 @@
-/** A conversation in the shape of Codex's requests (recorded with 0.169.0): no instructions but several developer
- * messages, tools that the provider would run, a tool with free text, and reasoning that comes back. And refusals in the
- * shape of OpenAI's errors, whose code is in `X-Sluice-Error`; clients.slow.test.ts has those of the steps. */
+/**
+ * A conversation in the shape of Codex's requests (recorded with 0.169.0): no instructions but several developer
+ * messages, tools that the provider would run, a tool with free text, and reasoning that comes back. And refusals in
+ * the shape of OpenAI's errors, whose code is in `X-Sluice-Error`; clients.slow.test.ts has those of the steps.
+ */
 import assert from "node:assert/strict";
 import { test, after, before, describe, it } from "node:test";
-import { WebSocket } from "ws";
 import { assertEvents } from "./check-stream.ts";
 import { callDelta, deltas, eventsOf, startResponses, type ResponsesGateway } from "./gateway.ts";
-import { manualClock } from "../../../../src/testing/clock.ts";
 import { raw } from "../networks/worker-scripts.ts";
 import type { Answer } from "../chat/gateway.ts";
 
@@ -88,10 +88,9 @@ test("Codex's turn with reasoning, a function and a custom tool", { timeout: 30_
   );
   const events = await gateway.events(first, { headers });
   assertEvents(events);
-  const { body } = gateway.worker.received[0] ?? assert.fail();
   const description =
     "Edits files.\n\nThe input must match this lark grammar:\nstart: begin hunk+ end";
-  assert.deepEqual(body, {
+  assert.deepEqual(gateway.lastBody(), {
     model: "Test/Model-1",
     messages: [
       { role: "system", content: "You are Codex.\nBe brief.\n\nApproval is never needed." },
@@ -159,9 +158,7 @@ test("Codex's turn with reasoning, a function and a custom tool", { timeout: 30_
     ],
   };
   assertEvents(await gateway.events(second, { headers }));
-  const sent = gateway.worker.received.at(-1)?.body["messages"];
-  assert.ok(Array.isArray(sent));
-  assert.deepEqual(sent.slice(3), [
+  assert.deepEqual(gateway.lastBody().messages.slice(3), [
     {
       role: "assistant",
       content: "I look.",
@@ -233,28 +230,3 @@ describe("a refusal", inTime, () => {
     assert.deepEqual([status, code, param], [400, "context_length_exceeded", "input"]);
   });
 });
-
-describe("a WebSocket", inTime, () => {
-  it("is answered with 426, so that clients use HTTP at once", async () => {
-    for (const path of ["/v1/responses", "/classic/v1/responses"]) {
-      assert.deepEqual(await upgrade(path), [426, "POST"]);
-    }
-    const { status } = await gateway.send(undefined, { path: "/v1/responses", method: "GET" });
-    assert.equal(status, 405);
-  });
-});
-
-async function upgrade(path: string): Promise<unknown[]> {
-  const { url, key } = gateway.gateway;
-  const socket = new WebSocket(url.replace("http", "ws") + path, {
-    headers: { authorization: `Bearer ${key}` },
-  });
-  return new Promise((resolve, reject) => {
-    socket.on("open", () => reject(new Error("the socket must not open")));
-    socket.on("error", reject);
-    socket.on("unexpected-response", (_, answer) => {
-      answer.resume();
-      resolve([answer.statusCode, answer.headers.allow]);
-    });
-  });
-}

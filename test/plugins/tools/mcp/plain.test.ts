@@ -1,5 +1,7 @@
-/** The plain protocol of `/mcp`, a call and a result without an envelope; and the checks before any message is read:
- * origins, hosts, keys, sizes, content types; and the server card. */
+/**
+ * The plain protocol of `/mcp`, a call and a result without an envelope; and the checks before any message is read:
+ * origins, hosts, keys, sizes, content types; and the server card.
+ */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";

@@ -1,8 +1,9 @@
-/** Questions during a call of a session: who is asked, which answers count, and what ends the wait. And the state machine
- * of a call's event stream: its opening, what keeps it alive, and what a slow client misses. */
+/**
+ * Questions during a call of a session: who is asked, which answers count, and what ends the wait. And the state
+ * machine of a call's event stream: its opening, what keeps it alive, and what a slow client misses.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { createSessionQuestions } from "../../../../plugins/tools/mcp/session-questions.ts";
@@ -17,6 +18,7 @@ import {
   type Parsed,
 } from "../../../e2e/mcp-gateway.ts";
 import { seen } from "../../../e2e/mcp-tools.ts";
+import { streamedCall } from "./streamed-call.ts";
 import { EventStream } from "../../../../plugins/tools/mcp/event-stream.ts";
 import type { Exchange, Sink } from "../../../../src/plugin.ts";
 
@@ -77,38 +79,14 @@ interface Conversation {
 /** Calls the write tool in a session whose client can show forms. */
 async function converse(revision?: string): Promise<Conversation> {
   const session = await begin({ elicitation: {} }, revision);
-  const { promise, resolve } = Promise.withResolvers<IncomingMessage>();
-  const req = request(`${gateway.url}/mcp`, {
-    method: "POST",
-    headers: {
-      authorization: `Bearer ${gateway.key}`,
-      "content-type": "application/json",
-      "mcp-session-id": session,
-      ...events,
-    },
-  });
-  req.on("response", resolve).on("error", () => {});
-  req.end(JSON.stringify(write));
-  const messages = messagesOf(await promise);
+  const { messages, leave } = streamedCall(gateway, session, "write", { to: "Alice" });
   return {
     session,
     next: async () => (await messages.next()).value,
     answer: (id, more, key = gateway.key) =>
       ask(gateway, { body: { jsonrpc: "2.0", id, ...more }, key }),
-    leave: () => req.destroy(),
+    leave,
   };
-}
-
-async function* messagesOf(response: IncomingMessage): AsyncGenerator<Parsed> {
-  let text = "";
-  for await (const chunk of response.setEncoding("utf8")) {
-    text += chunk as string;
-    for (let end = text.indexOf("\n\n"); end !== -1; end = text.indexOf("\n\n")) {
-      const line = text.slice(0, end).split("data: ")[1];
-      text = text.slice(end + 2);
-      if (line !== undefined) yield JSON.parse(line);
-    }
-  }
 }
 
 const accept = { result: { action: "accept", content: { confirm: true } } };

@@ -1,5 +1,7 @@
-/** Revision 2026-07-28 with the fixtures of the conformance suites: prompts, completion, questions of tools to their
- * client, and arguments that headers repeat. */
+/**
+ * Revision 2026-07-28 with the fixtures of the conformance suites: prompts, completion, questions of tools to their
+ * client, and arguments that headers repeat.
+ */
 import assert from "node:assert/strict";
 import { after, before, test, describe, it } from "node:test";
 import { Client, StreamableHTTPClientTransport as Transport } from "@modelcontextprotocol/client";

@@ -8,13 +8,39 @@ import {
   type InputCheck,
 } from "../../../../plugins/tools/tool-catalogue/input-schema.ts";
 
-describe("the list", () => {
-  it("accepts the same tools in another catalogue, including schemas with an $id", async () => {
-    const one = tool({ inputSchema: { $id: "https://example.org/echo", type: "object" } });
-    await bench(one);
-    await bench(one);
-  });
+test("another catalogue accepts the same tools, including schemas with an $id", async () => {
+  const one = tool({ inputSchema: { $id: "https://example.org/echo", type: "object" } });
+  await bench(one);
+  await bench(one);
 });
+
+/** Checking `blocking` with this pattern takes longer than the age of the universe. */
+const hostilePattern = "^(a+)+$";
+const blocking = `${"a".repeat(200)}!`;
+
+/** As JSON, because an object literal cannot have a member `__proto__`. */
+const hostileSchema = JSON.parse(`{
+  "type": "object",
+  "$schema": "https://example.org/unknown-draft",
+  "$defs": { "cycle": { "$ref": "#/$defs/cycle" } },
+  "properties": {
+    "text": { "type": "string", "pattern": "${hostilePattern}" },
+    "again": { "$ref": "#/$defs/cycle" },
+    "nowhere": { "$ref": "https://example.org/nowhere" },
+    "__proto__": { "type": "strin", "x-mcp-header": "not a header" }
+  },
+  "__proto__": { "isPolluted": true },
+  "patternProperties": { "(": {} },
+  "required": ["text"],
+  "unknown": true
+}`) as Record<string, unknown>;
+
+const hostile = { inputSchema: hostileSchema, outputSchema: hostileSchema, hasOwnValidation: true };
+
+const deep = JSON.parse(`${"[".repeat(200)}${"]".repeat(200)}`) as unknown;
+const cycle: Record<string, unknown> = { type: "object" };
+cycle["self"] = cycle;
+const large = { type: "object", description: "x".repeat(70_000) };
 
 describe("a tool is skipped", () => {
   const table: readonly [string, Parameters<typeof tool>[0], RegExp][] = [
@@ -41,6 +67,18 @@ describe("a tool is skipped", () => {
     ["with no number as price", { price: Number.NaN }, /price/],
     ["with such an estimate", { price: { estimateMilliCu: 1e300, of: () => 1 } }, /price/],
     ["that writes and says it reads", { write: true, annotations: { readOnlyHint: true } }, /read/],
+    // The rest has validation of its own.
+    ["whose input need not be an object", { ...hostile, inputSchema: {} }, /input schema whose/],
+    ["whose result need not be", { ...hostile, outputSchema: { type: "array" } }, /output schema/],
+    [
+      "that is nested too deeply",
+      { ...hostile, inputSchema: { type: "object", deep } },
+      /nested too deeply/,
+    ],
+    ["with a large schema", { ...hostile, outputSchema: large }, /expected at most 65536/],
+    ["with a large description", { ...hostile, description: large.description }, /at most 65536/],
+    ["that is not JSON", { ...hostile, inputSchema: cycle }, /cannot be used/],
+    ["that writes", { ...hostile, write: true }, /is a write tool/],
   ];
   for (const [title, wrong, problem] of table) {
     it(title, async () => {
@@ -140,29 +178,6 @@ describe("documents", () => {
   });
 });
 
-/** Checking `blocking` with this pattern takes longer than the age of the universe. */
-const hostilePattern = "^(a+)+$";
-const blocking = `${"a".repeat(200)}!`;
-
-/** As JSON, because an object literal cannot have a member `__proto__`. */
-const hostileSchema = JSON.parse(`{
-  "type": "object",
-  "$schema": "https://example.org/unknown-draft",
-  "$defs": { "cycle": { "$ref": "#/$defs/cycle" } },
-  "properties": {
-    "text": { "type": "string", "pattern": "${hostilePattern}" },
-    "again": { "$ref": "#/$defs/cycle" },
-    "nowhere": { "$ref": "https://example.org/nowhere" },
-    "__proto__": { "type": "strin", "x-mcp-header": "not a header" }
-  },
-  "__proto__": { "isPolluted": true },
-  "patternProperties": { "(": {} },
-  "required": ["text"],
-  "unknown": true
-}`) as Record<string, unknown>;
-
-const hostile = { inputSchema: hostileSchema, outputSchema: hostileSchema, hasOwnValidation: true };
-
 test("every object reaches the tool, and every object is a result", async () => {
   const { catalogue, call } = await bench(tool(hostile));
   assert.deepEqual(catalogue.list[0]?.inputSchema, hostileSchema);
@@ -186,35 +201,6 @@ test("an input that is not an object is refused, and such a result is a bug that
   assert.deepEqual(by.charge.log, ["open 100", "release 100"]);
 });
 
-const deep = JSON.parse(`${"[".repeat(200)}${"]".repeat(200)}`) as unknown;
-const cycle: Record<string, unknown> = { type: "object" };
-cycle["self"] = cycle;
-const large = { type: "object", description: "x".repeat(70_000) };
-const refused: Readonly<Record<string, [Parameters<typeof tool>[0], RegExp]>> = {
-  "whose input need not be an object": [{ inputSchema: {} }, /input schema whose root/],
-  "whose result need not be an object": [
-    { outputSchema: { type: "array" } },
-    /output schema whose/,
-  ],
-  "that is nested too deeply": [{ inputSchema: { type: "object", deep } }, /nested too deeply/],
-  "with a large schema": [{ outputSchema: large }, /expected at most 65536/],
-  "with a large description": [{ description: large.description }, /expected at most 65536/],
-  "that is not JSON": [{ inputSchema: cycle }, /cannot be used/],
-  "that writes": [{ write: true }, /is a write tool/],
-};
-for (const [what, [wrong, problem]] of Object.entries(refused)) {
-  test(`a tool ${what} is skipped`, async () => {
-    const hooks = { tools: [tool({ ...hostile, ...wrong }), tool({ name: "good" })] };
-    const { catalogue, problems } = await startCatalogue({ acme: hooks });
-    assert.equal(problems.length, 1);
-    assert.match(problems[0] ?? "", problem);
-    assert.deepEqual(
-      catalogue.list.map(({ name }) => name),
-      ["good"],
-    );
-  });
-}
-
 function checkOf(schema: object): InputCheck {
   const check = compileSchema({ type: "object", ...schema });
   assert.ok(typeof check === "function", String(check));
@@ -227,29 +213,23 @@ const pair = {
   additionalProperties: false,
 };
 
-describe("a header for an argument", () => {
+test("a header for an argument must be a token", () => {
   const compile = (header: unknown): unknown =>
     compileSchema({
       type: "object",
       properties: { a: { type: "string", "x-mcp-header": header } },
     });
-
-  it("must be a token and does not change the input", () => {
-    const check = compile("X-Region_1");
-    assert.ok(typeof check === "function");
-    for (const header of ["", "a b", "a:b", "é", "a\r\nb", 1, null, ["a"]]) {
-      assert.match(String(compile(header)), /^has an invalid input schema: /);
-    }
-  });
+  assert.equal(typeof compile("X-Region_1"), "function");
+  for (const header of ["", "a b", "a:b", "é", "a\r\nb", 1, null, ["a"]]) {
+    assert.match(String(compile(header)), /^has an invalid input schema: /);
+  }
 });
 
-describe("a reference in a schema", () => {
-  it("may refer to an anchor", () => {
-    const place = { $anchor: "place", type: "object", required: ["street"] };
-    const check = checkOf({ $defs: { place }, properties: { at: { $ref: "#place" } } });
-    assert.deepEqual(check({ at: { street: "x" } }), []);
-    assert.equal(check({ at: {} })[0]?.path, "/at");
-  });
+test("a reference in a schema may refer to an anchor", () => {
+  const place = { $anchor: "place", type: "object", required: ["street"] };
+  const check = checkOf({ $defs: { place }, properties: { at: { $ref: "#place" } } });
+  assert.deepEqual(check({ at: { street: "x" } }), []);
+  assert.equal(check({ at: {} })[0]?.path, "/at");
 });
 
 describe("the violations of an input", () => {

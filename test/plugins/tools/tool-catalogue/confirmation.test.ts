@@ -1,5 +1,7 @@
-/** Confirmation of write tools: what a token is bound to, where it may be sent, and how often it works. And what the
- * metrics of a plugin contain about the calls of its tools. */
+/**
+ * Confirmation of write tools: what a token is bound to, where it may be sent, and how often it works. And what the
+ * metrics of a plugin contain about the calls of its tools.
+ */
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import {
