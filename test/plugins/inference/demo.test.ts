@@ -50,12 +50,9 @@ test("the last user message is repeated, whatever follows it", () => {
   assert.deepEqual(usage, { prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 });
 });
 
-test("without a user message, the last message is repeated", () => {
-  const messages = [{ role: "system", text: "be brief" }];
-  assert.deepEqual(echo({ ...chatRequest(""), messages }).content, ["be", " brief"]);
-});
-
-test("an empty text is answered without tokens", () => {
+test("without a user message, the last message is repeated; an empty one has no tokens", () => {
+  const system = [{ role: "system", text: "be brief" }];
+  assert.deepEqual(echo({ ...chatRequest(""), messages: system }).content, ["be", " brief"]);
   const { content, finishReason, usage } = echo(chatRequest(""));
   assert.deepEqual([content, finishReason, usage.completion_tokens], [[], "stop", 0]);
 });
@@ -202,12 +199,11 @@ async function start(): Promise<Started> {
     every: (ms, task) => (speaking.resolve(), clock.every(ms, task)),
   };
   const model = await startDemoModel({ clock: watched });
-  const close = () => model.close();
   return {
     model,
     clock,
     speaking: speaking.promise,
-    [Symbol.asyncDispose]: close,
+    [Symbol.asyncDispose]: () => model.close(),
   };
 }
 
@@ -242,12 +238,8 @@ async function* events(answer: Response): AsyncGenerator<string> {
 }
 
 test("the catalogue and the status document list the one model", async () => {
-  await using model = {
-    ...(await startDemoModel()),
-    [Symbol.asyncDispose]() {
-      return this.close();
-    },
-  };
+  await using started = await start();
+  const { model } = started;
   const list: unknown = await (await fetch(`${model.url}/v1/models`)).json();
   assert.partialDeepStrictEqual(list, {
     object: "list",

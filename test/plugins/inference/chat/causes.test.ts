@@ -3,7 +3,7 @@
  * completions/hostile.slow.test.ts.
  */
 import assert from "node:assert/strict";
-import { test, describe, it } from "node:test";
+import { after, before, describe, it, test } from "node:test";
 import { failing, raw, workerSecret, usageOf, whole } from "../networks/worker-scripts.ts";
 import {
   assertChatError,
@@ -93,36 +93,6 @@ test("/readyz says why the only worker is not used", inTime, async () => {
   assert.deepEqual(report, { state: "unusable", cause: "http_401" });
 });
 
-test("Retry-After of a worker is passed on, up to 300", inTime, async () => {
-  await using chat = await startChat();
-  for (const [given, sent] of [
-    ["17", "17"],
-    ["86400", "300"],
-    ["soon", "5"],
-  ]) {
-    chat.worker.script(failing(429, { "retry-after": given ?? "" }));
-    assertChatError(await chat.ask(), 503, "UPSTREAM_ERROR", sent);
-  }
-});
-
-test("a prompt that is too long is refused with the two numbers", inTime, async () => {
-  await using chat = await startChat();
-  const message = `This model's maximum context length is 4096 tokens. However, you requested 5000 tokens. ${workerSecret}`;
-  chat.worker.script(raw(400, json, [JSON.stringify({ object: "error", message, code: 400 })]));
-  const answer = await chat.ask({ stream: true });
-  assert.equal(answer.status, 400);
-  assert.doesNotMatch(answer.text, new RegExp(workerSecret));
-  assert.deepEqual(answer.json.error, {
-    message:
-      "this model's maximum context length is 4096 tokens, and the request needs 5000 tokens",
-    type: "invalid_request_error",
-    param: "messages",
-    code: "context_length_exceeded",
-    max_context_tokens: 4096,
-    requested_tokens: 5000,
-  });
-});
-
 test("the access log names the worker, its tokens and their times", inTime, async () => {
   await using chat = await startChat();
   await chat.stream();
@@ -200,20 +170,6 @@ describe("a stream that exceeds its token limit", inTime, () => {
   });
 });
 
-it("the error for an unknown model has its printable id and a route", inTime, async () => {
-  await using chat = await startChat();
-  const none = await chat.ask({ model: "Test/None\u001b[31m\u202e-1" });
-  assert.equal(none.status, 404);
-  assert.equal(
-    none.json.error.message,
-    'the model "Test/None?[31m?-1" does not exist; GET /v1/models lists the models',
-  );
-  const path = "/classic/v1/chat/completions";
-  const long = await chat.ask({ model: "x".repeat(100_000) }, { path });
-  assert.ok(long.text.length < 300);
-  assert.match(long.json.error.message, /x…" does not exist; GET \/classic\/v1\/models/);
-});
-
 it("tokens, duration and the first token are measured", inTime, async () => {
   await using chat = await startChat();
   await chat.stream();
@@ -229,4 +185,53 @@ it("tokens, duration and the first token are measured", inTime, async () => {
   const duration = "gen_ai_server_request_duration_seconds_count";
   assert.equal(await metric(`${duration}{${of},error_type=""}`), 2);
   assert.equal(await metric(`${duration}{${of},error_type="unavailable"}`), 1);
+});
+
+describe("an error", inTime, () => {
+  let chat: ChatGateway;
+  before(async () => {
+    chat = await startChat();
+  });
+  after(() => chat[Symbol.asyncDispose]());
+
+  it("has the Retry-After of a worker, up to 300", async () => {
+    for (const [given, sent] of [
+      ["17", "17"],
+      ["86400", "300"],
+      ["soon", "5"],
+    ]) {
+      chat.worker.script(failing(429, { "retry-after": given ?? "" }));
+      assertChatError(await chat.ask(), 503, "UPSTREAM_ERROR", sent);
+    }
+  });
+
+  it("for a prompt that is too long has the two numbers", async () => {
+    const message = `This model's maximum context length is 4096 tokens. However, you requested 5000 tokens. ${workerSecret}`;
+    chat.worker.script(raw(400, json, [JSON.stringify({ object: "error", message, code: 400 })]));
+    const answer = await chat.ask({ stream: true });
+    assert.equal(answer.status, 400);
+    assert.doesNotMatch(answer.text, new RegExp(workerSecret));
+    assert.deepEqual(answer.json.error, {
+      message:
+        "this model's maximum context length is 4096 tokens, and the request needs 5000 tokens",
+      type: "invalid_request_error",
+      param: "messages",
+      code: "context_length_exceeded",
+      max_context_tokens: 4096,
+      requested_tokens: 5000,
+    });
+  });
+
+  it("for an unknown model has its printable id and a route", async () => {
+    const none = await chat.ask({ model: "Test/None\u001b[31m\u202e-1" });
+    assert.equal(none.status, 404);
+    assert.equal(
+      none.json.error.message,
+      'the model "Test/None?[31m?-1" does not exist; GET /v1/models lists the models',
+    );
+    const path = "/classic/v1/chat/completions";
+    const long = await chat.ask({ model: "x".repeat(100_000) }, { path });
+    assert.ok(long.text.length < 300);
+    assert.match(long.json.error.message, /x…" does not exist; GET \/classic\/v1\/models/);
+  });
 });
