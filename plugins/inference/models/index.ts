@@ -147,7 +147,7 @@ function modelReply(x: Exchange, model: ModelEntry): Reply {
 }
 
 function errorOf(x: Exchange, error: CompletionError): Reply {
-  return errorReply({ renderError: isAnthropic(x) ? renderError : chatApi.renderError }, x, error);
+  return errorReply(isAnthropic(x) ? { renderError } : chatApi, x, error);
 }
 
 function anthropicReply(x: Exchange, body: object): Reply {

@@ -225,16 +225,16 @@ interface Chunk {
 
 /** Reads the next `data:` event. The demo model writes one event at a time, except for the last ones. */
 async function* events(answer: Response): AsyncGenerator<string> {
-  let text = "";
+  let rest = "";
   assert.ok(answer.body !== null);
   for await (const bytes of answer.body) {
-    text += Buffer.from(bytes).toString();
-    for (let end = text.indexOf("\n\n"); end !== -1; end = text.indexOf("\n\n")) {
-      yield text.slice("data: ".length, end);
-      text = text.slice(end + 2);
+    rest += Buffer.from(bytes).toString();
+    for (let end = rest.indexOf("\n\n"); end !== -1; end = rest.indexOf("\n\n")) {
+      yield rest.slice("data: ".length, end);
+      rest = rest.slice(end + 2);
     }
   }
-  assert.equal(text, "");
+  assert.equal(rest, "");
 }
 
 test("the catalogue and the status document list the one model", async () => {

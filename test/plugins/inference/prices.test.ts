@@ -318,8 +318,8 @@ function timeIn(api: string, { status, text, json, headers }: Answer): string {
   assert.equal(headers["x-sluice-error"], "GATEWAY_CU_LIMIT_EXCEEDED");
   assert.equal(headers["x-should-retry"], "false", api);
   if (api === "messages") assert.equal(json.error.type, "rate_limit_error");
-  const before = api === "messages" ? ", until " : "; there is room again at ";
-  const [, time] = json.error.message.split(before);
+  const mark = api === "messages" ? ", until " : "; there is room again at ";
+  const [, time] = json.error.message.split(mark);
   assert.match(String(time), /^\d{4}-\d\d-\d\dT[\d:]{8}\.000Z$/, `${api}: ${json.error.message}`);
   return String(time);
 }

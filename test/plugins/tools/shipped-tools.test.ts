@@ -146,13 +146,13 @@ async function start(evidence?: Evidence, binding: Quote["binding"] = "raw") {
       return evidence;
     },
   };
-  const tested = await testTools(platformTools, {
+  const platform = await testTools(platformTools, {
     options: evidence && { evidence: { kind: "tdx", binding } },
     services: { attestation },
   });
   const quote = async (input = {}, by = able()): Promise<ToolOutcome> =>
-    tested.catalogue.call("platform_getAttestationQuote", input, by);
-  return Object.assign(tested, { quote });
+    platform.catalogue.call("platform_getAttestationQuote", input, by);
+  return Object.assign(platform, { quote });
 }
 
 const able = () => caller({ capabilities: ["platform:read"] });
@@ -173,8 +173,8 @@ describe("platform_listModels", () => {
         return [classic];
       },
     };
-    await using tested = await testTools(platformTools, { services: { networks } });
-    const all = await tested.catalogue.call("platform_listModels", {}, able());
+    await using platform = await testTools(platformTools, { services: { networks } });
+    const all = await platform.catalogue.call("platform_listModels", {}, able());
     assert.deepEqual(contentOf(all), [
       {
         network: "confidential-classic",
@@ -185,7 +185,7 @@ describe("platform_listModels", () => {
         cachedPriceCUMilli: 1,
       },
     ]);
-    await tested.catalogue.call("platform_listModels", { network: "confidential-alpha" }, able());
+    await platform.catalogue.call("platform_listModels", { network: "confidential-alpha" }, able());
     assert.deepEqual(asked, [undefined, "confidential-alpha"]);
   });
 });
@@ -278,10 +278,10 @@ test("a block is selected by height or hash, and anything else is refused", asyn
   ] as const) {
     const text = textOf(await prompt.get({ block }, context));
     assert.ok(text.includes(`ledger_getBlockDecoded ${input}`), text);
-    for (const tool of toolsIn(text)) {
+    for (const name of toolsIn(text)) {
       assert.ok(
-        catalogue.list.some(({ name }) => name === tool),
-        tool,
+        catalogue.list.some((known) => known.name === name),
+        name,
       );
     }
   }
@@ -304,8 +304,8 @@ test("an account is selected by an address of the chain", async () => {
 });
 
 test("the prompt for a question explains how to answer it from the documentation", async () => {
-  await using tested = await testTools(docsSearch, { options: { own: false } });
-  const prompt = named(tested.catalogue.prompts, "docs_answer");
+  await using search = await testTools(docsSearch, { options: { own: false } });
+  const prompt = named(search.catalogue.prompts, "docs_answer");
   assert.equal(prompt.capability, "docs:read");
   const text = textOf(await prompt.get({ question: "What is lag?" }, context));
   assert.deepEqual(toolsIn(text), ["docs_search"]);

@@ -133,8 +133,8 @@ describe("a usage report above the limits of the request", inTime, () => {
     await using chat = await startChat();
     // A template may add more to the prompt than was reserved for it.
     chat.worker.script(whole({ usage: usageOf(10_000, 2) }));
-    const { json, headers } = await chat.ask({ max_tokens: maxTokens });
-    assert.equal(json.usage.usedCUMilli, reservedMilliCu);
+    const { json: answered, headers } = await chat.ask({ max_tokens: maxTokens });
+    assert.equal(answered.usage.usedCUMilli, reservedMilliCu);
     assert.equal(headers["x-used-cu-milli"], String(reservedMilliCu));
     const [charge] = chat.charges();
     assert.equal(charge?.usedMilliCu, reservedMilliCu);

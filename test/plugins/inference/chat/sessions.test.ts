@@ -139,11 +139,11 @@ for (const stream of [false, true]) {
       return Number(/^sluice_held_bytes\{kind="request"\} (\d+)/m.exec(text)?.[1]);
     };
     const waiting: Promise<number | undefined>[] = [];
-    for (let count = 1; count <= 3; count++) {
+    for (let sent = 1; sent <= 3; sent++) {
       waiting.push(ask(gateway.key));
-      while (worker.received.length < count) await new Promise(setImmediate);
+      while (worker.received.length < sent) await new Promise(setImmediate);
       const bytes = await held();
-      assert.ok(bytes > count * mebibyte && bytes < (count + 0.01) * mebibyte, `${bytes} bytes`);
+      assert.ok(bytes > sent * mebibyte && bytes < (sent + 0.01) * mebibyte, `${bytes} bytes`);
     }
     assert.equal(await ask(gateway.key), 429);
     assert.equal((await fetch(`${gateway.url}/healthz`)).status, 200);

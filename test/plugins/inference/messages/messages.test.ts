@@ -281,13 +281,13 @@ function testReservations(network: string): void {
       ],
       max_tokens: 10,
     };
-    await using gateway = await startMessages({ network });
+    await using limited = await startMessages({ network });
     for (const [tokens, status] of [
       [4000, 429],
       [5000, 200],
     ] as const) {
-      const { key } = await gateway.gateway.issue({ cuLimit24hMilli: tokens * tokenMilli });
-      const answer = await gateway.create(members, { key });
+      const { key } = await limited.gateway.issue({ cuLimit24hMilli: tokens * tokenMilli });
+      const answer = await limited.create(members, { key });
       assert.equal(answer.status, status);
       if (status === 429) {
         assert.deepEqual(answer.headers["x-should-retry"], "false");

@@ -51,10 +51,10 @@ test("a text that is not a JSON object is not a chunk", () => {
   for (const text of invalid) assert.equal(read(text), undefined, text.slice(0, 40));
 });
 
-const content = '{"index":0,"delta":{"content":"a"},"finish_reason":null}';
+const textChoice = '{"index":0,"delta":{"content":"a"},"finish_reason":null}';
 
 test("the last of two members with the same name is used", () => {
-  const twice = `{"choices":[${content}],"choices":[],"error":1,"error":null,"usage":{},"usage":1}`;
+  const twice = `{"choices":[${textChoice}],"choices":[],"error":1,"error":null,"usage":{},"usage":1}`;
   assert.deepEqual(read(twice), nothing);
 });
 

@@ -255,13 +255,13 @@ const progressOf = (text: string): unknown =>
 
 test("a silent stream gets a comment every 15 s until its end", async () => {
   const fake = fakeExchange();
-  const clock = manualClock();
-  const events = new EventStream(fake.x, clock, { token: "1" });
-  events.progress(1);
+  const time = manualClock();
+  const stream = new EventStream(fake.x, time, { token: "1" });
+  stream.progress(1);
   await settled();
-  clock.advance(45_000);
+  time.advance(45_000);
   assert.deepEqual(fake.written.slice(1), [": \n\n", ": \n\n", ": \n\n"]);
-  await events.end("{}");
+  await stream.end("{}");
   const { length } = fake.written;
   clock.advance(60_000);
   assert.equal(fake.written.length, length);
@@ -269,29 +269,29 @@ test("a silent stream gets a comment every 15 s until its end", async () => {
 
 test("a client that does not read misses progress, but never the answer", async () => {
   const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), { token: "1" });
-  events.progress(1);
+  const stream = new EventStream(fake.x, manualClock(), { token: "1" });
+  stream.progress(1);
   await settled();
   fake.room = false;
-  for (const done of [2, 3, 4]) events.progress(done);
+  for (const done of [2, 3, 4]) stream.progress(done);
   fake.sink.onDrain?.();
-  events.progress(5);
-  events.progress(6);
-  await events.end("{}");
+  stream.progress(5);
+  stream.progress(6);
+  await stream.end("{}");
   assert.deepEqual(fake.written.map(progressOf), [1, 2, 5, undefined]);
 });
 
 test("without a progress token no progress is sent; a question opens the stream, and a slow client does not miss it", async () => {
   const fake = fakeExchange();
   fake.room = false;
-  const events = new EventStream(fake.x, manualClock(), {});
-  events.progress(1);
-  assert.equal(events.opened, false);
-  events.request("a", "roots/list", {});
-  assert.equal(events.opened, true);
+  const stream = new EventStream(fake.x, manualClock(), {});
+  stream.progress(1);
+  assert.equal(stream.opened, false);
+  stream.request("a", "roots/list", {});
+  assert.equal(stream.opened, true);
   await settled();
-  events.request("b", "elicitation/create", { message: "?" });
-  await events.end("{}");
+  stream.request("b", "elicitation/create", { message: "?" });
+  await stream.end("{}");
   const data = fake.written.map((text): unknown => JSON.parse(text.slice(text.indexOf("{"))));
   assert.deepEqual(data, [
     { jsonrpc: "2.0", id: "a", method: "roots/list", params: {} },
@@ -302,14 +302,14 @@ test("without a progress token no progress is sent; a question opens the stream,
 
 test("a client that does not read misses log messages, and the messages of a tool that logs without end are dropped", async () => {
   const fake = fakeExchange();
-  const events = new EventStream(fake.x, manualClock(), { level: "info" });
-  events.log("t", "debug", "too mild");
-  assert.equal(events.opened, false);
-  for (let at = 0; at < 5000; at++) events.log("t", "info", at);
+  const stream = new EventStream(fake.x, manualClock(), { level: "info" });
+  stream.log("t", "debug", "too mild");
+  assert.equal(stream.opened, false);
+  for (let at = 0; at < 5000; at++) stream.log("t", "info", at);
   await settled();
   assert.equal(fake.written.length, 1000);
   fake.room = false;
-  events.log("t", "info", "seen");
+  stream.log("t", "info", "seen");
   events.log("t", "emergency", "missed");
   fake.sink.onDrain?.();
   events.log("t", "info", "seen again");

@@ -4,7 +4,7 @@ import type { Parsed } from "../../../e2e/mcp-gateway.ts";
 
 export interface StreamedCall {
   readonly messages: AsyncGenerator<Parsed, undefined>;
-  leave(): void;
+  readonly leave: () => void;
 }
 
 /** `session`: the value of `Mcp-Session-Id`. */

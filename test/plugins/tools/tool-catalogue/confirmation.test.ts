@@ -13,7 +13,15 @@ import {
 } from "sluice-gateway/services";
 import type { Claims } from "../../../../src/plugin.ts";
 import { StoreError } from "../../../../src/store/store-error.ts";
-import { startCatalogue, toolCaller, bench, caller, settled, tool, type Bench } from "./fixture.ts";
+import {
+  startCatalogue,
+  toolCaller,
+  bench,
+  caller as simpleCaller,
+  settled,
+  tool,
+  type Bench,
+} from "./fixture.ts";
 
 type WantedCaller = Parameters<typeof toolCaller>[0];
 
@@ -213,9 +221,9 @@ test("the calls of all tools of a plugin are counted together, with the time of 
     tool({ name: "slow", call: () => answer.promise }),
     tool({
       name: "quick",
-      call(input) {
+      call(given) {
         b.clock.advance(50);
-        return { ok: true, value: input };
+        return { ok: true, value: given };
       },
     }),
   );
@@ -256,7 +264,7 @@ test("refusals are counted by code; a call that is refused before the tool runs 
   await b.call("echo", {});
   await b.call("limited", {});
   await b.call("strict", {});
-  await b.call("strict", { a: 1 }, caller({ credit: 0 }));
+  await b.call("strict", { a: 1 }, simpleCaller({ credit: 0 }));
   assert.deepEqual(counted(b, "refusals"), {
     GATEWAY_CONFLICT: 1,
     GATEWAY_PERMISSION_DENIED: 1,
