@@ -310,11 +310,11 @@ test("a client that does not read misses log messages, and the messages of a too
   assert.equal(fake.written.length, 1000);
   fake.room = false;
   stream.log("t", "info", "seen");
-  events.log("t", "emergency", "missed");
+  stream.log("t", "emergency", "missed");
   fake.sink.onDrain?.();
-  events.log("t", "info", "seen again");
-  await events.end("{}");
-  events.log("t", "info", "after the end");
+  stream.log("t", "info", "seen again");
+  await stream.end("{}");
+  stream.log("t", "info", "after the end");
   const data = fake.written.slice(1000).map((text) => /"data":"([a-z ]+)"/.exec(text)?.[1]);
   assert.deepEqual(data, ["seen", "seen again", undefined]);
 });
