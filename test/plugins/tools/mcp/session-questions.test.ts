@@ -263,7 +263,7 @@ test("a silent stream gets a comment every 15 s until its end", async () => {
   assert.deepEqual(fake.written.slice(1), [": \n\n", ": \n\n", ": \n\n"]);
   await stream.end("{}");
   const { length } = fake.written;
-  clock.advance(60_000);
+  time.advance(60_000);
   assert.equal(fake.written.length, length);
 });
 
