@@ -7,10 +7,15 @@ import {
   type Worker,
 } from "../plugins/inference/networks/scripted-worker.ts";
 import { failing, streamed, usageOf } from "../plugins/inference/networks/worker-scripts.ts";
+import type { Task } from "./programs.ts";
 
 export const model = "Test/Editor-1";
-export const file = "note.txt";
-export const before = "The colour of the sluice is grey.\n";
+const file = "note.txt";
+export const task: Task = {
+  prompt: `Use American spelling in ${file}.`,
+  file,
+  text: "The colour of the sluice is grey.\n",
+};
 export const after = "The color of the sluice is gray.\n";
 
 const turns = [["ls", `cat ${file}`], [`sed -i 's/colour/color/; s/grey/gray/' ${file}`]];

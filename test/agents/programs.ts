@@ -1,7 +1,9 @@
 /** The agents, with their configuration for each API of the gateway and the command that starts them with a prompt. */
+import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, mkdtempDisposable, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { skipWithout } from "../skip-without.ts";
@@ -174,7 +176,7 @@ const opencode: Agent = {
 
 export const agents: readonly Agent[] = [pi, qwen, continueCli, codex, claude, opencode];
 
-export function pathOf({ folder, program }: Agent): string {
+function pathOf({ folder, program }: Agent): string {
   return join(import.meta.dirname, folder, "node_modules", program);
 }
 
@@ -185,12 +187,40 @@ export function skipUninstalled(agent: Agent): string | false {
     : skipWithout("`npm install --no-save --ignore-scripts` in test/agents/small", isInstalled);
 }
 
+/** Far above what an agent needs, even on a busy machine. */
+const maxMs = 180_000;
+
+/** `text`: undefined if the agent creates the file. */
+export interface Task {
+  readonly prompt: string;
+  readonly file: string;
+  readonly text?: string;
+}
+
+/** Lets an agent edit or create a file, and asserts that it succeeds. Returns the text of the file. */
+export async function editWith(
+  agent: Agent,
+  api: Api,
+  gateway: Gateway,
+  { prompt, file, text: before }: Task,
+): Promise<string> {
+  await using folder = await mkdtempDisposable(join(tmpdir(), "sluice-agent-"));
+  const [work, home] = [join(folder.path, "work"), join(folder.path, "home")];
+  for (const path of [work, home]) await mkdir(path);
+  if (before !== undefined) await writeFile(join(work, file), before);
+  const command = agent.command(api, gateway, prompt, home);
+  const { code, output } = await runAgent(agent, pathOf(agent), command, { work, home });
+  assert.equal(code, 0, output);
+  assert.match(output, /All done\./);
+  return readFile(join(work, file), "utf8");
+}
+
 /** Runs an agent in `work`, with an empty `home`. Returns its exit code (null if killed after `maxMs`) and output. */
-export async function runAgent(
+async function runAgent(
   { isBinary = false }: Agent,
   path: string,
   { args, env = {}, files = {} }: Command,
-  { work, home, maxMs }: { readonly work: string; readonly home: string; readonly maxMs: number },
+  { work, home }: { readonly work: string; readonly home: string },
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   for (const [name, contents] of Object.entries(files)) {
     await mkdir(dirname(join(home, name)), { recursive: true });

@@ -2,26 +2,19 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
-import { mkdir, mkdtempDisposable, readFile } from "node:fs/promises";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { demoModelId } from "../../plugins/inference/demo/model.ts";
-import { skipWithout } from "../skip-without.ts";
-import { agents, runAgent } from "./programs.ts";
+import { agents, editWith, skipUninstalled } from "./programs.ts";
 
-const maxMs = 180_000;
 const root = join(import.meta.dirname, "../..");
 
 // The fastest agent, which speaks every API.
 const pi = agents.find(({ name }) => name === "pi") ?? assert.fail();
-const program = join(import.meta.dirname, "small/node_modules", pi.program);
-const skip = skipWithout(
-  "`npm install --no-save --ignore-scripts` in test/agents/small",
-  existsSync(program),
-);
+const skip = skipUninstalled(pi);
 
 interface Printed {
   readonly rpc_url: string;
@@ -58,15 +51,8 @@ after(() => stack.disposeAsync());
 
 for (const api of pi.apis) {
   test(`${pi.name} creates a file over the API for ${api} of \`npm start\``, { skip }, async () => {
-    await using folder = await mkdtempDisposable(join(tmpdir(), "sluice-agent-"));
-    const [work, home] = [join(folder.path, "work"), join(folder.path, "home")];
-    for (const path of [work, home]) await mkdir(path);
-    const { rpc_url: rpcUrl, key } = printed;
-    const prompt = "Create hello.txt: made by an agent";
-    const target = { url: new URL(rpcUrl).origin, key, model: demoModelId };
-    const command = pi.command(api, target, prompt, home);
-    const { code, output } = await runAgent(pi, program, command, { work, home, maxMs });
-    assert.equal(code, 0, output);
-    assert.equal(await readFile(join(work, "hello.txt"), "utf8"), "made by an agent\n", output);
+    const target = { url: new URL(printed.rpc_url).origin, key: printed.key, model: demoModelId };
+    const created = { prompt: "Create hello.txt: made by an agent", file: "hello.txt" };
+    assert.equal(await editWith(pi, api, target, created), "made by an agent\n");
   });
 }

@@ -2,16 +2,14 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { manualClock } from "../../src/testing/clock.ts";
-import { tokenMilli } from "../plugins/inference/chat/gateway.ts";
+import { everything, model, tokenMilli } from "../plugins/inference/chat/gateway.ts";
 import { eventsFor } from "../plugins/inference/networks/native-events.ts";
 import type { Script } from "../plugins/inference/networks/scripted-worker.ts";
 import { failing, workerSecret } from "../plugins/inference/networks/worker-scripts.ts";
 import {
   callDelta,
   deltas,
-  everything,
   message,
-  model,
   startResponses,
   type ResponsesGateway,
 } from "../plugins/inference/responses/gateway.ts";
@@ -86,8 +84,6 @@ function judge(client: Client, isNative: boolean): void {
     const { url, key } = gateway.gateway;
     return client.at({ url, key, model, ...more });
   };
-  // oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
-  const sent = (): any => gateway.worker.received.at(-1)?.body;
 
   it("reads an answer in one piece, and its usage", async () => {
     assert.deepEqual(await at().ask(), { text: "Hello world", tokens: [5, 2] });
@@ -109,11 +105,11 @@ function judge(client: Client, isNative: boolean): void {
       const inputs: unknown[] = [];
       const text = await at().useTool(how, (input) => void inputs.push(input));
       assert.deepEqual([text, inputs], ["Hello world", [{ n: 2 }]]);
-      assertToolTurn(sent());
+      assertToolTurn(gateway.lastBody());
     });
   }
 
-  function assertToolTurn(body: ReturnType<typeof sent>): void {
+  function assertToolTurn(body: ReturnType<typeof gateway.lastBody>): void {
     if (!isNative) {
       const [asked, result] = body.messages.slice(-2);
       assert.deepEqual(body.tools[0].function.name, add.name);
@@ -136,7 +132,7 @@ function judge(client: Client, isNative: boolean): void {
   it("reads structured output", async () => {
     gateway.worker.script(message({ content: '{"n":7}' }));
     assert.deepEqual(await at().parse(), { n: 7 });
-    const { response_format: translated, text, output_config: config } = sent();
+    const { response_format: translated, text, output_config: config } = gateway.lastBody();
     const format = translated?.json_schema ?? text?.format ?? config?.format;
     assert.deepEqual(format.schema.properties, { n: { type: "number" } });
   });

@@ -1,15 +1,7 @@
 /** Checks the surface `embeddings` with OpenAI's client, Vercel's `ai` and LangChain. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import {
-  AuthenticationError,
-  BadRequestError,
-  InternalServerError,
-  NotFoundError,
-  OpenAI,
-  RateLimitError,
-} from "openai";
-import { failing } from "../plugins/inference/networks/worker-scripts.ts";
+import { OpenAI } from "openai";
 import type { Script } from "../plugins/inference/networks/scripted-worker.ts";
 import { startChat, tokenMilli, type ChatGateway } from "../plugins/inference/chat/gateway.ts";
 import { embedders } from "./embedders.ts";
@@ -36,22 +28,20 @@ const embedding: Script = async (exchange) => {
 const unknownKey = `gateway_dev_${"0".repeat(32)}`;
 let gateway: ChatGateway;
 let ownKey: string;
-let poorKey: string;
 before(async () => {
   gateway = await startChat();
   ownKey = gateway.gateway.key;
-  poorKey = (await gateway.gateway.issue({ cuLimit24hMilli: 1 })).key;
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-function clientOf(apiKey: string): OpenAI {
-  return new OpenAI({ apiKey, baseURL: `${gateway.gateway.url}/v1`, maxRetries: 0 });
+function client(): OpenAI {
+  return new OpenAI({ apiKey: ownKey, baseURL: `${gateway.gateway.url}/v1`, maxRetries: 0 });
 }
 
 describe("OpenAI's client", { timeout: 30_000 }, () => {
   it("gets embeddings, which it asks for in base64, and the charge", async () => {
     gateway.worker.script(embedding);
-    const answer = await clientOf(ownKey).embeddings.create({ model, input: ["a", "b"] });
+    const answer = await client().embeddings.create({ model, input: ["a", "b"] });
     assert.equal(gateway.worker.received.at(-1)?.body["encoding_format"], "base64");
     assert.deepEqual(
       answer.data.map((one) => [...one.embedding]),
@@ -69,7 +59,7 @@ describe("OpenAI's client", { timeout: 30_000 }, () => {
 
   it("gets numbers for tokens if it asks for them", async () => {
     gateway.worker.script(embedding);
-    const { data } = await clientOf(ownKey).embeddings.create({
+    const { data } = await client().embeddings.create({
       model,
       input: [[1, 2, 3]],
       encoding_format: "float",
@@ -79,42 +69,11 @@ describe("OpenAI's client", { timeout: 30_000 }, () => {
   });
 
   it("lists the models page by page", async () => {
-    const listed = await Array.fromAsync(clientOf(ownKey).models.list());
+    const listed = await Array.fromAsync(client().models.list());
     assert.deepEqual(
       listed.map(({ id, object, owned_by: owner }) => [id, object, owner]),
       [[model, "model", "classic"]],
     );
-  });
-
-  it("gets the class of each error with its code", async () => {
-    const create = (key: string, members: object = {}): Promise<unknown> =>
-      clientOf(key).embeddings.create({ model, input: "a", ...members });
-    await assert.rejects(create(unknownKey), (error) => {
-      assert.ok(error instanceof AuthenticationError);
-      assert.equal(error.code, "invalid_api_key");
-      return true;
-    });
-    await assert.rejects(create(poorKey), (error) => {
-      assert.ok(error instanceof RateLimitError);
-      assert.deepEqual([error.code, error.type], ["insufficient_quota", "usage_limit_reached"]);
-      return true;
-    });
-    await assert.rejects(create(ownKey, { model: "No/Model" }), (error) => {
-      assert.ok(error instanceof NotFoundError);
-      assert.deepEqual([error.code, error.param], ["model_not_found", null]);
-      return true;
-    });
-    await assert.rejects(create(ownKey, { input: [] }), (error) => {
-      assert.ok(error instanceof BadRequestError);
-      assert.equal(error.param, "input");
-      return true;
-    });
-    gateway.worker.script(failing(500));
-    await assert.rejects(create(ownKey), (error) => {
-      assert.ok(error instanceof InternalServerError);
-      assert.equal(error.code, "server_error");
-      return true;
-    });
   });
 });
 

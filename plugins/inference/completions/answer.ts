@@ -13,7 +13,6 @@ import {
 } from "sluice-gateway/plugin";
 import type { Networks, Offer, AnswerReader } from "sluice-gateway/services";
 import { andThen, isObject } from "sluice-gateway/internal/toolkit";
-import { notFoundMessage, notSpokenMessage } from "../model-not-found.ts";
 import { isUnknownNetwork } from "../network-in-path.ts";
 import { sessionKey } from "../session-key.ts";
 import type { Completion, CompletionApi, AcceptedCompletion } from "./api.ts";
@@ -21,7 +20,12 @@ import * as check from "./check.ts";
 import type { Json } from "./check.ts";
 import { createCompletion, noteCompletion, settle } from "./completion.ts";
 import { errorReply } from "./error-reply.ts";
-import { completionError, type CompletionError } from "./errors.ts";
+import {
+  completionError,
+  notFoundMessage,
+  notSpokenMessage,
+  type CompletionError,
+} from "./errors.ts";
 import { withExactIntegers } from "./exact-integers.ts";
 import { ignoredCounter, withIgnoredFields } from "./ignored-fields.ts";
 import { requestFor } from "./native-request.ts";

@@ -1,4 +1,5 @@
-/** Errors of completions. Each API renders them in its own shape (decisions.md sections 8 and 15). */
+/** Errors of completions and their messages. Each API renders them in its own shape (decisions.md sections 8 and 15). */
+import type { Refused } from "sluice-gateway/plugin";
 import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-gateway/services";
 
 const errors = {
@@ -65,4 +66,27 @@ export type FailureOutcome = "timedOut" | "upstreamFailed";
 
 export function failureOutcome(failure: InferenceFailure): FailureOutcome {
   return failure === "timedOut" ? "timedOut" : "upstreamFailed";
+}
+
+export function notFoundMessage(model: string, network: string | undefined): string {
+  const path = network === undefined ? "/v1/models" : `/${network}/v1/models`;
+  return `the model "${printable(model)}" does not exist; GET ${path} lists the models`;
+}
+
+export function notSpokenMessage(api: string, network: string): string {
+  return `${api} are not available in the network ${network}, because encrypted networks answer chat only`;
+}
+
+const maxShownChars = 128;
+
+/** Removes what a terminal or a log would interpret. */
+function printable(text: string): string {
+  const shown = text.slice(0, maxShownChars).replaceAll(/[^ -~]|["\\]/g, "?");
+  return text.length > maxShownChars ? `${shown}…` : shown;
+}
+
+/** Returns the time at which the limit leaves room again, in milliseconds since 1970. Undefined if it is not known. */
+export function clearsAtOf({ reached }: Refused): number | undefined {
+  const { clearsAt } = reached ?? {};
+  return typeof clearsAt === "function" ? clearsAt() : clearsAt;
 }

@@ -4,8 +4,7 @@
  */
 import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
 import type { CompletionApi } from "./api.ts";
-import type { CompletionError } from "./errors.ts";
-import { clearsAtOf } from "./limit-reached.ts";
+import { clearsAtOf, type CompletionError } from "./errors.ts";
 
 export interface OpenaiErrorOptions {
   /** The value of `param` if no member of the request is the reason. */

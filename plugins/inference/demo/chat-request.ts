@@ -2,6 +2,7 @@
  * Reads the members of a chat completion request that the demo model supports. Errors are those of a real model server.
  */
 import { isObject } from "sluice-gateway/internal/toolkit";
+import { readObject } from "../read-json.ts";
 import { fileTask, type ToolCall } from "./file-task.ts";
 
 export interface ChatMessage {
@@ -32,7 +33,7 @@ export interface ChatFault {
 type Members = Readonly<Record<string, unknown>>;
 
 export function readChatRequest(body: string, model: string): ChatRequest | ChatFault {
-  const members = parse(body);
+  const members = readObject(body);
   if (members === undefined) return fault(null, "The body is not a JSON object.");
   if (typeof members["model"] !== "string") return fault("model", "model must be a string.");
   if (members["model"] !== model) return unknownModel;
@@ -71,14 +72,6 @@ const unknownModel: ChatFault = {
     code: "model_not_found",
   },
 };
-
-function parse(body: string): Members | undefined {
-  try {
-    return membersOf(JSON.parse(body));
-  } catch {
-    return undefined;
-  }
-}
 
 function readMessages(value: unknown): readonly ChatMessage[] | undefined {
   if (!Array.isArray(value) || value.length === 0) return undefined;

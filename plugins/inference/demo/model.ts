@@ -5,7 +5,6 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { close, listen, readBody, systemClock } from "sluice-gateway/internal/module";
-import type { Clock } from "sluice-gateway/plugin";
 import { sendStream, sendWhole, type Pace } from "./chat-answer.ts";
 import { fault, readChatRequest, type ChatFault } from "./chat-request.ts";
 import { echo } from "./echo.ts";
@@ -32,21 +31,14 @@ const status = {
   workers: [{ id: "demo-1", model: demoModelId, coefficient: 1000, state: "active" }],
 };
 
-/** `port`: 0 for any free port. Rejects if it cannot listen. */
+/** Listens on any free port of 127.0.0.1. Rejects if it cannot listen. */
 export async function startDemoModel({
-  port = 0,
-  host = "127.0.0.1",
   clock = systemClock,
   tokenMs = 20,
-}: {
-  readonly port?: number;
-  readonly host?: string;
-  readonly clock?: Clock;
-  readonly tokenMs?: number;
-} = {}): Promise<DemoModel> {
+}: Partial<Pace> = {}): Promise<DemoModel> {
   const pace: Pace = { clock, tokenMs };
   const server = createServer((request, response) => void respond(request, response, pace));
-  const url = await listen(server, port, host);
+  const url = await listen(server, 0, "127.0.0.1");
   return { url, statusUrl: `${url}/status`, close: () => close(server) };
 }
 

@@ -1,7 +1,6 @@
 /** Errors in the shape of the Messages API (agents.md section 5). The gateway's own code is in a header. */
 import type { Exchange, Refused, Reply } from "sluice-gateway/plugin";
-import type { CompletionError } from "../completions/errors.ts";
-import { clearsAtOf } from "../completions/limit-reached.ts";
+import { clearsAtOf, type CompletionError } from "../completions/errors.ts";
 
 /** Other statuses are `invalid_request_error`, or `api_error` from 500 on. */
 const types: ReadonlyMap<number, string> = new Map([

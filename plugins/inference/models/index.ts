@@ -17,10 +17,10 @@ import {
   modelJson,
   modelList,
 } from "sluice-gateway/services";
-import { completionError, type CompletionError } from "../completions/errors.ts";
+import { completionError, notFoundMessage, type CompletionError } from "../completions/errors.ts";
+import { chatApi } from "../chat/api.ts";
 import { chatErrorOf, retryAfter } from "../completions/operation.ts";
 import { renderRefusal, renderError, requestIdHeader } from "../messages/errors.ts";
-import { notFoundMessage } from "../model-not-found.ts";
 import { isUnknownNetwork, networkInPath, networkRefusals } from "../network-in-path.ts";
 import { errorReply } from "../completions/error-reply.ts";
 
@@ -147,12 +147,7 @@ function modelReply(x: Exchange, model: ModelEntry): Reply {
 }
 
 function errorOf(x: Exchange, error: CompletionError): Reply {
-  return errorReply({ renderError: isAnthropic(x) ? renderError : renderChatError }, x, error);
-}
-
-function renderChatError({ status, code, message }: CompletionError): { readonly body: string } {
-  const type = status === 503 ? "internal_error" : "invalid_request_error";
-  return { body: JSON.stringify({ error: { message, type, code } }) };
+  return errorReply(isAnthropic(x) ? { renderError } : chatApi, x, error);
 }
 
 function anthropicReply(x: Exchange, body: object): Reply {

@@ -44,7 +44,7 @@ interface ModelHistograms {
 type CallEnd = InferenceFailure | "client_left";
 
 export class CallMetrics {
-  readonly log: Log;
+  readonly #log: Log;
   readonly #network: string;
   readonly #clock: Clock;
   readonly #tokens: Family<ModelLabel | "gen_ai_token_type", Histogram>;
@@ -65,7 +65,7 @@ export class CallMetrics {
       metrics,
     }: { readonly clock: Clock; readonly log: Log; readonly metrics: Metrics },
   ) {
-    this.log = log;
+    this.#log = log;
     this.#network = network;
     this.#clock = clock;
     this.#tokens = metrics.histogram(
@@ -112,10 +112,6 @@ export class CallMetrics {
 
   now(): number {
     return this.#clock.monotonic();
-  }
-
-  after(ms: number, task: () => void): Disposable {
-    return this.#clock.after(ms, task);
   }
 
   firstToken(model: string, since: number): void {
@@ -165,7 +161,7 @@ export class CallMetrics {
     const now = this.now();
     if (now < (this.#quietUntil.get(worker) ?? 0)) return;
     this.#quietUntil.set(worker, now + minLogIntervalMs);
-    this.log.warn({ network: this.#network, worker: worker.id, ...about }, message);
+    this.#log.warn({ network: this.#network, worker: worker.id, ...about }, message);
   }
 
   #of(model: string): ModelHistograms {

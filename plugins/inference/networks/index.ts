@@ -1,3 +1,4 @@
+import { plaintextProblems, type ProductionProblem } from "sluice-gateway/internal/module";
 import { defineService } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 import { kindFaults, type Options } from "./options.ts";
@@ -23,3 +24,33 @@ export default defineService<Options, Networks>({
     return openNetworks(options, host, context);
   },
 });
+
+type Sections = Readonly<Record<string, unknown>>;
+type Entry = NonNullable<Options["networks"][string]>;
+
+function networksIn(sections: Sections): [name: string, network: Partial<Entry> | null][] {
+  // The section has been validated, without its defaults.
+  return Object.entries((sections["networks"] ?? {}) as Record<string, Partial<Entry> | null>);
+}
+
+/** Prompts to enclaves are encrypted by the client, so only the URLs of other networks need TLS. */
+export function productionProblems(sections: Sections): ProductionProblem[] {
+  return networksIn(sections).flatMap(([name, network]) => {
+    const { kind = "openai", url, status } = network ?? {};
+    if (url === undefined) return [];
+    const what = `the network "${name}"`;
+    const own = kind === "openai" ? plaintextProblems(what, `/networks/${name}/url`, [url]) : [];
+    const statusUrls = status?.url === undefined ? [] : [status.url];
+    const pointer = `/networks/${name}/status/url`;
+    return [...own, ...plaintextProblems(`the status of ${what}`, pointer, statusUrls)];
+  });
+}
+
+/** Prices must be equal on all gateways that share credit. URLs may differ: a network can have several addresses. */
+export function pricesOfNetworks(sections: Sections): Sections {
+  const prices = networksIn(sections).map(([name, network]) => [
+    name,
+    { price: network?.price_per_token_nano, rate: network?.rate },
+  ]);
+  return { networks: Object.fromEntries(prices) as object, rate: sections["rate"] };
+}

@@ -22,8 +22,13 @@ import type {
 } from "sluice-gateway/services";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { runGuarded } from "sluice-gateway/internal/toolkit";
-import { isOverLimit, limitsOf, type RequestLimits } from "./request-limits.ts";
-import { believedUsage, estimateUsage } from "./token-usage.ts";
+import {
+  believedUsage,
+  estimateUsage,
+  isOverLimit,
+  limitsOf,
+  type RequestLimits,
+} from "./token-usage.ts";
 import type { ServingNetwork } from "./serving-network.ts";
 
 /** The first worker and two retries. */
@@ -111,7 +116,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     this.#reader = noReader;
     this.#leaving = {
       resolve,
-      timer: this.network.callMetrics.after(usageReportMs, () => this.#endLeft(true)),
+      timer: this.network.deps.clock.after(usageReportMs, () => this.#endLeft(true)),
       produced: this.request.streamed ? { ...attempt.produced } : undefined,
     };
     attempt.wrapUp();
@@ -186,7 +191,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
     try {
       if (!this.#sendToAnother()) this.#fail(this.#failure);
     } catch (error) {
-      this.network.callMetrics.log.error({ err: error }, "a request could not be sent to a worker");
+      this.network.deps.log.error({ err: error }, "a request could not be sent to a worker");
       this.#attempt?.abort();
       this.#fail("unavailable");
     }
@@ -263,7 +268,7 @@ export class NetworkCall implements InferenceCall, AttemptedCall {
 
   #logBroken(error: unknown): void {
     const about = { err: error, network: this.network.name, model: this.modelId };
-    this.network.callMetrics.log.error(about, "the reader of an answer threw");
+    this.network.deps.log.error(about, "the reader of an answer threw");
   }
 
   /** `produced`: what to charge, if not everything that has arrived. */

@@ -3,7 +3,7 @@
  * reading are used until the next one.
  */
 import { failureCounter } from "sluice-gateway/internal/http";
-import type { Metrics } from "sluice-gateway/plugin";
+import type { Log, Metrics } from "sluice-gateway/plugin";
 import {
   createPrice,
   type ListedWorker,
@@ -20,10 +20,8 @@ import { Affinity } from "./affinity.ts";
 import { CallMetrics } from "./call-metrics.ts";
 import { PolledDocument, type DocumentOptions } from "./polled-document.ts";
 import { Model } from "./model.ts";
-import { AllowedOrigins } from "./allowed-origins.ts";
-import { OpenaiTransport } from "./openai-transport.ts";
+import { baseOf, OpenaiTransport } from "./openai-transport.ts";
 import { openTokenRate, type TokenRate } from "./token-rate.ts";
-import { baseOf } from "./request-head.ts";
 import { readModels, readStatus, statusProblem } from "./status-document.ts";
 import type { NetworkDeps, ServingNetwork } from "./serving-network.ts";
 import { Worker } from "./worker.ts";
@@ -45,7 +43,7 @@ export class Network implements ServingNetwork {
   #workers = new Map<string, Worker>();
   #models = new Map<string, Model>();
   #overrides: ReadonlyMap<string, ModelOverride> = new Map();
-  #hasStatus = false;
+  hasStatus = false;
   #tokenPrices: TokenPrices | undefined;
   #readAt: number;
   readonly #firstListed = new Map<string, number>();
@@ -98,10 +96,6 @@ export class Network implements ServingNetwork {
     return Array.from(this.#modelsWith(overrides).values(), (model) => model.entry);
   }
 
-  get hasStatus(): boolean {
-    return this.#hasStatus;
-  }
-
   get workers(): Iterable<Worker> {
     return this.#workers.values();
   }
@@ -148,8 +142,8 @@ export class Network implements ServingNetwork {
   }
 
   #onStatus(status: NetworkStatus): void {
-    const hadWorkers = !this.#hasStatus || this.#workers.size > 0;
-    this.#hasStatus = true;
+    const hadWorkers = !this.hasStatus || this.#workers.size > 0;
+    this.hasStatus = true;
     this.#tokenPrices = status.prices ?? this.#tokenPrices;
     this.#readAt = this.deps.clock.now();
     this.#prices.clear();
@@ -252,4 +246,50 @@ function statusSource(
     };
   }
   return { url: `${baseOf(url)}/v1/models`, headers, read: readModels };
+}
+
+/** Maximum number of lines about refused origins for one status document. */
+const maxOriginLines = 10;
+
+/**
+ * The origins that requests of a network may be sent to: those of its `url` and `origins`. A status document contains
+ * the addresses of workers, but it alone must not decide where prompts and the credentials of the network are sent.
+ */
+class AllowedOrigins {
+  readonly #network: string;
+  readonly #allowed: ReadonlySet<string>;
+  readonly #log: Log;
+  /** Origins that were refused at the last reading. Each is logged once while it stays in the document. */
+  #refused: ReadonlySet<string> = new Set();
+
+  constructor({ name, url, origins }: NetworkConfig, log: Log) {
+    this.#network = name;
+    this.#allowed = new Set([url, ...origins].map(originOf));
+    this.#log = log;
+  }
+
+  filter(workers: readonly ListedWorker[]): readonly ListedWorker[] {
+    const refused = new Set<string>();
+    const allowed = workers.filter(({ url }) => {
+      const origin = url === undefined ? undefined : originOf(url);
+      if (origin === undefined || this.#allowed.has(origin)) return true;
+      refused.add(origin);
+      return false;
+    });
+    const newlyRefused = [...refused].filter((origin) => !this.#refused.has(origin));
+    for (const origin of newlyRefused.slice(0, maxOriginLines)) {
+      this.#log.warn(
+        { network: this.#network, origin },
+        `workers at ${origin} are skipped: add it to networks.${this.#network}.origins in pipeline.yaml if it is yours`,
+      );
+    }
+    this.#refused = refused;
+    return allowed;
+  }
+}
+
+/** A WebSocket has the origin of the HTTP request that opens it. */
+function originOf(url: string): string {
+  const { protocol, host } = new URL(url);
+  return `${protocol.replace("ws", "http")}//${host}`;
 }

@@ -1,8 +1,14 @@
 import { causeOf } from "sluice-gateway/internal/http";
 import type { BackendStatus, Host, ServiceContext, ServiceHooks } from "sluice-gateway/plugin";
-import type { NetworkConfig, NetworkKind, Networks } from "sluice-gateway/services";
+import type {
+  Accounts,
+  ModelEntry,
+  NetworkConfig,
+  NetworkKind,
+  Networks,
+  Offer,
+} from "sluice-gateway/services";
 import { pointerKey } from "sluice-gateway/internal/toolkit";
-import { createCatalogue, type CatalogueDeps } from "./catalogue.ts";
 import { Network } from "./network.ts";
 import { networkConfigs, type Options } from "./options.ts";
 import type { Worker } from "./worker.ts";
@@ -22,11 +28,8 @@ export function openNetworks(
   const overrides = (network: string) => accounts?.overrides(network) ?? noOverrides;
   const configs = networkConfigs(options);
   const opened = new Map<string, Network>();
-  const catalogue: CatalogueDeps<Network> = {
-    list: [],
-    store: (network, models, by) =>
-      accounts?.replaceOverrides(network, models, by) ?? Promise.resolve(false),
-  };
+  // Replaced when networks of another kind are opened.
+  let list: readonly Network[] = [];
   const openOne = (config: NetworkConfig, kind: NetworkKind | undefined): Network => {
     // The entry also contains the members of other services.
     const key = JSON.stringify([config.name, options.networks[config.name], config.rate]);
@@ -41,18 +44,62 @@ export function openNetworks(
     for (const config of configs) {
       if (config.kind === name) opened.set(config.name, openOne(config, kind));
     }
-    catalogue.list = configs.flatMap((config) => opened.get(config.name) ?? []);
+    list = configs.flatMap((config) => opened.get(config.name) ?? []);
   };
   addKind("openai");
   return {
-    service: Object.assign(createCatalogue(catalogue), { addKind }),
+    service: Object.assign(
+      catalogueOf(() => list, accounts),
+      { addKind },
+    ),
     async initialized() {
-      await Promise.all(catalogue.list.map(({ settled }) => settled));
+      await Promise.all(list.map(({ settled }) => settled));
     },
     backends: () =>
-      catalogue.list.map((network) =>
+      list.map((network) =>
         statusOf(network, isDefault(`/networks/${pointerKey(network.name)}/url`)),
       ),
+  };
+}
+
+/** `listed` is called for each use, because networks of other kinds are opened later. */
+function catalogueOf(
+  listed: () => readonly Network[],
+  accounts: Accounts | undefined,
+): Omit<Networks, "addKind"> {
+  const matching = (name: string | undefined): readonly Network[] =>
+    name === undefined ? listed() : listed().filter((network) => network.name === name);
+  return {
+    get names() {
+      return listed().map((network) => network.name);
+    },
+    get open() {
+      return listed();
+    },
+    models(name) {
+      const entries: ModelEntry[] = [];
+      for (const network of matching(name)) {
+        for (const model of network.models.values()) entries.push(model.entry);
+      }
+      return entries;
+    },
+    async override(name, models, by) {
+      const [network] = matching(name);
+      const isStored = network && (await accounts?.replaceOverrides(name, models, by));
+      if (network === undefined || isStored !== true) return undefined;
+      // The caller's transaction may still be open, so the stored overrides cannot be read yet.
+      return network.entriesWith(new Map(models.map((one) => [one.id, one])));
+    },
+    unread: (name) => matching(name).some((network) => !network.hasStatus),
+    find(modelId, name) {
+      let unavailable: Offer | undefined;
+      for (const network of matching(name)) {
+        const model = network.models.get(modelId);
+        if (model !== undefined && model.activeWorkers > 0) return model;
+        unavailable ??= model;
+      }
+      return unavailable;
+    },
   };
 }
 

@@ -1,16 +1,8 @@
 /** Workers at the same origin share one client, which opens as many connections as there are requests. */
 import { Http1Client, sendRequest } from "sluice-gateway/internal/http";
 import type { Clock, Log, UpstreamFailure } from "sluice-gateway/plugin";
-import type {
-  AttemptedCall,
-  AttemptedWorker,
-  ListedWorker,
-  NetworkConfig,
-  Transport,
-  WorkerRoute,
-} from "sluice-gateway/services";
+import type { ListedWorker, NetworkConfig, Transport, WorkerRoute } from "sluice-gateway/services";
 import { HttpAttempt } from "./http-attempt.ts";
-import { baseOf, requestFields } from "./request-head.ts";
 
 const probeMs = 2_000;
 
@@ -44,21 +36,28 @@ export class OpenaiTransport implements Transport {
     this.#fieldNames = new Set(fields.keys());
   }
 
-  routeTo(listed: ListedWorker): OpenaiRoute {
+  routeTo(listed: ListedWorker): WorkerRoute {
     const base = baseOf(listed.url ?? this.#config.url);
     const { origin, host } = new URL(base);
     const shared = this.#shared(origin);
     shared.routes++;
-    return new OpenaiRoute({
+    const http = {
       client: shared.client,
       basePath: `${base.slice(origin.length)}/v1`,
       fields: `Host: ${host}\r\n${this.#lines}`,
       fieldNames: this.#fieldNames,
+    };
+    return {
+      admitted: true,
+      evidence: "none",
+      settled: Promise.resolve(),
+      attempt: (call, worker) => new HttpAttempt(call, worker, http),
       probe: (after) => this.#probe(base, after),
-      onClose: () => {
+      listedAgain() {},
+      close: () => {
         if (--shared.routes === 0) this.#closeClient(origin, shared.client);
       },
-    });
+    };
   }
 
   async close(): Promise<void> {
@@ -124,44 +123,24 @@ function isUnauthorized(status: number | undefined): boolean {
   return status === 401 || status === 403;
 }
 
-interface RouteDeps {
-  readonly client: Http1Client;
-  readonly basePath: string;
-  readonly fields: string;
-  readonly fieldNames: ReadonlySet<string>;
-  readonly probe: WorkerRoute["probe"];
-  readonly onClose: () => void;
+/** Removes slashes and `/v1` at the end of the base URL, because both forms are in use. */
+export function baseOf(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return origin + pathname.replace(/\/+$/, "").replace(/\/v1$/, "");
 }
 
-export class OpenaiRoute implements WorkerRoute {
-  readonly admitted = true;
-  readonly evidence = "none";
-  readonly settled = Promise.resolve();
-  readonly client: Http1Client;
-  readonly basePath: string;
-  readonly fields: string;
-  readonly fieldNames: ReadonlySet<string>;
-  readonly #deps: RouteDeps;
+/** Fields that the configuration cannot set: the gateway decides how a message is framed and where it is sent. */
+const ownFields = ["host", "content-length", "transfer-encoding", "connection"];
 
-  constructor(deps: RouteDeps) {
-    this.client = deps.client;
-    this.basePath = deps.basePath;
-    this.fields = deps.fields;
-    this.fieldNames = deps.fieldNames;
-    this.#deps = deps;
-  }
-
-  attempt(call: AttemptedCall, worker: AttemptedWorker): HttpAttempt {
-    return new HttpAttempt(call, worker, this);
-  }
-
-  probe(after: UpstreamFailure): Promise<boolean> {
-    return this.#deps.probe(after);
-  }
-
-  listedAgain(): void {}
-
-  close(): void {
-    this.#deps.onClose();
-  }
+/** Returns all fields except host and length, by their names in lower case. `configured` replaces the defaults. */
+function requestFields(configured: Readonly<Record<string, string>>): ReadonlyMap<string, string> {
+  const fields = new Map([
+    ["content-type", "application/json"],
+    ["accept", "text/event-stream, application/json"],
+    // With a content coding, tokens would be delayed until others arrive.
+    ["accept-encoding", "identity"],
+  ]);
+  for (const [name, value] of Object.entries(configured)) fields.set(name.toLowerCase(), value);
+  for (const name of ownFields) fields.delete(name);
+  return fields;
 }

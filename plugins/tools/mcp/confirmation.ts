@@ -5,7 +5,7 @@
  */
 import type { Questions, ToolOutcome } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { type Params } from "./json-rpc.ts";
+import type { Params } from "./json-rpc.ts";
 
 const requestKey = "confirm";
 const maxShownChars = 2_000;

@@ -4,21 +4,37 @@
  * of running calls and the log levels of sessions.
  */
 import { defineSurface, refuse, type Exchange, type Host, type Reply } from "sluice-gateway/plugin";
+import { toolReport, type ToolOutcome } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { reportMethod, type McpCall, type McpServer } from "./mcp-call.ts";
+import {
+  creditRefusal,
+  reportMethod,
+  runTool,
+  timestamp,
+  type McpCall,
+  type McpServer,
+} from "./mcp-call.ts";
 import { createStatelessDialogues } from "./stateless-dialogue.ts";
 import { createRequestGuard } from "./request-guard.ts";
-import { codes, errorReply, failureCode, invalidRequest } from "./json-rpc.ts";
+import {
+  codes,
+  errorReply,
+  failureCode,
+  invalidRequest,
+  jsonHeaders,
+  type Params,
+} from "./json-rpc.ts";
 import { followLogLevels } from "./log-levels.ts";
 import { precomputeResults } from "./precomputed-results.ts";
+import { confirmationStatus } from "../json-rpc-texts.ts";
 import { perList } from "../per-list.ts";
 import { createSessionQuestions } from "./session-questions.ts";
 import { operationAt } from "./operation.ts";
-import { answerPlainCall } from "./plain-protocol.ts";
 import { answerSessionArray, answerSessionMessage } from "./session-protocol.ts";
 import { lostSession, sessionOf } from "./session-headers.ts";
 import { createSessions } from "./sessions.ts";
 import { isStateless, answerStatelessMessage } from "./stateless-protocol.ts";
+import { failedResult, plainFrame, toolResult } from "./tool-result.ts";
 
 interface Options {
   readonly name: string;
@@ -81,12 +97,12 @@ export default defineSurface<Options>({
   operation: (_, place, host) => operationAt(place, host.use("tool-catalogue").list),
   start(options, host) {
     const server = createServer(options, host);
-    const guard = createRequestGuard(options);
+    const refusalOf = createRequestGuard(options);
     const { replicas } = host.store;
     const levels = replicas && followLogLevels(replicas);
     return {
       body: { bytes: bodyBytes, json: true },
-      answer: (x) => guard.refusal(x.request) ?? answer(server, x),
+      answer: (x) => refusalOf(x.request) ?? answer(server, x),
       stop() {
         server.sessionQuestions.stop();
         levels?.[Symbol.dispose]();
@@ -151,6 +167,35 @@ function answerBody(call: McpCall, x: Exchange): Reply | Promise<Reply | undefin
   return isStateless(value)
     ? answerStatelessMessage(call, value)
     : answerSessionMessage(call, value);
+}
+
+/** The plain protocol: `{ tool, input, confirmation_token? }` is answered with the plain result. */
+function answerPlainCall(call: McpCall, body: Params): Reply | Promise<Reply> {
+  const { tool, input = {}, confirmation_token: token } = body;
+  if (typeof tool !== "string") return malformed(call, "tool must be a string");
+  if (token !== undefined && typeof token !== "string") {
+    return malformed(call, "confirmation_token must be a string");
+  }
+  const outcome = runTool(call, { tool, input, confirmationToken: token });
+  return outcome instanceof Promise
+    ? outcome.then((late) => plainReply(call, late))
+    : plainReply(call, outcome);
+}
+
+function plainReply(call: McpCall, outcome: ToolOutcome): Reply {
+  call.x.called(toolReport(outcome));
+  const refusal = creditRefusal(outcome);
+  if (refusal !== undefined) return refusal;
+  const body = toolResult(outcome, plainFrame, timestamp(call.server));
+  const status = outcome.ok ? undefined : confirmationStatus[outcome.code];
+  if (outcome.ok || status === undefined) return { status: 200, headers: jsonHeaders, body };
+  return { status, headers: jsonHeaders, body, code: outcome.code };
+}
+
+function malformed(call: McpCall, message: string): Reply {
+  reportMethod(call, "tools/call", "GATEWAY_INVALID_PARAMS");
+  const body = failedResult("GATEWAY_INVALID_PARAMS", message, plainFrame);
+  return { status: 200, headers: jsonHeaders, body };
 }
 
 /** The store keeps the session as ended until its token would have expired. */

@@ -1,6 +1,7 @@
 import { readJsonRpc } from "sluice-gateway/plugin";
 import type { Reply } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
+import { errorText, maxItems, type RpcFailure } from "../json-rpc-texts.ts";
 
 export type Params = Readonly<Record<string, unknown>>;
 
@@ -27,15 +28,6 @@ export type Message =
   | { readonly kind: "notification"; readonly method: string; readonly params: unknown }
   | { readonly kind: "response"; readonly id: unknown; readonly result: unknown }
   | { readonly kind: "invalid" };
-
-export interface RpcFailure {
-  readonly code: number;
-  readonly message: string;
-  readonly data?: object;
-}
-
-/** Only revision 2025-03-26 allows arrays. */
-export const maxItems = 20;
 
 const invalid: Message = { kind: "invalid" };
 export const jsonHeaders: readonly string[] = ["content-type", "application/json"];
@@ -76,16 +68,6 @@ export function idAsSent(body: Buffer | undefined, index: number | undefined): s
   return item === undefined || item.kind === "notification" ? undefined : item.id;
 }
 
-export function resultText(id: string, result: string): string {
-  return `{"jsonrpc":"2.0","id":${id},"result":${result}}`;
-}
-
-export function errorText(id: string, failure: RpcFailure): string {
-  const { code, message, data } = failure;
-  const error = JSON.stringify({ code, message, ...(data !== undefined && { data }) });
-  return `{"jsonrpc":"2.0","id":${id},"error":${error}}`;
-}
-
 /** Only the members of a Reply are sent; `failure` is for the report of the request. */
 interface ErrorReply extends Reply {
   readonly failure: RpcFailure;
@@ -112,6 +94,8 @@ export function codeOf({ code, data }: RpcFailure): string {
   const named: unknown = data !== undefined && "errorCode" in data ? data.errorCode : undefined;
   return typeof named === "string" ? named : (reportedCodes[code] ?? "INVALID_REQUEST");
 }
+
+export const internalError: RpcFailure = { code: codes.internal, message: "Internal error" };
 
 export const invalidRequest: RpcFailure = {
   code: codes.invalidRequest,

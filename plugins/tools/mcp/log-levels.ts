@@ -5,7 +5,7 @@
 import type { Replicas } from "sluice-gateway/plugin";
 import type { LogLevel } from "sluice-gateway/services";
 import { BoundedMap, isObject } from "sluice-gateway/internal/toolkit";
-import { type Params } from "./json-rpc.ts";
+import type { Params } from "./json-rpc.ts";
 import { metaKeys } from "../mcp-revisions.ts";
 import type { Session } from "./sessions.ts";
 

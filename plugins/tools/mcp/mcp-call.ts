@@ -169,3 +169,21 @@ export function timestamp({ clock }: McpServer): string {
   if (now !== lastTimestamp.now) lastTimestamp = { now, text: new Date(now).toISOString() };
   return lastTimestamp.text;
 }
+
+/** `members`: those of a result of revision 2026-07-28, as JSON text. */
+export function completeResult({ server }: McpCall, members: string): string {
+  return `{"resultType":"complete",${members},"_meta":{${server.results.server}}}`;
+}
+
+export function inputRequiredResult({ server }: McpCall, members: string): string {
+  return `{"resultType":"input_required",${members},"_meta":{${server.results.server}}}`;
+}
+
+/** The limit is the same as for a tool (decisions.md section 6). */
+const timeoutMs = 30_000;
+
+export async function withTimeLimit<T>(clock: Clock, begun: T | Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  using _timer = clock.after(timeoutMs, () => late.reject(new Error("no answer within 30 s")));
+  return await Promise.race([begun, late.promise]);
+}

@@ -2,7 +2,7 @@
 import type { JsonSchema, Operation, OperationPlace } from "sluice-gateway/plugin";
 import type { CatalogueEntry } from "sluice-gateway/services";
 import { jsonRpcFailure } from "sluice-gateway/internal/json-schema";
-import { maxItems } from "./json-rpc.ts";
+import { maxItems } from "../json-rpc-texts.ts";
 import { metaKeys } from "../mcp-revisions.ts";
 
 const jsonrpc = { const: "2.0" };

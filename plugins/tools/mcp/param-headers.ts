@@ -5,7 +5,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { JsonSchema } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { decodeHeader } from "./decode-header.ts";
 
 /** `path`: path of the argument in the input. `header`: in lower case. */
 export interface ParamHeader {
@@ -64,4 +63,23 @@ function matchesArgument(text: string | null | undefined, value: unknown): boole
   if (typeof value === "boolean") return text === `${value}`;
   // A list or an object cannot be in a header; the schema check rejects it.
   return typeof value !== "string" || text === value;
+}
+
+const encodedForm = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
+
+/**
+ * A header value of revision 2026-07-28 is plain text, or base64 with a marker for text that a header cannot contain.
+ *
+ * Undefined if the header is missing. Null if it is repeated, or has the marker but is not UTF-8 in canonical base64.
+ */
+export function decodeHeader(
+  value: string | readonly string[] | undefined,
+): string | null | undefined {
+  if (value === undefined) return undefined;
+  if (typeof value !== "string") return null;
+  if (!value.startsWith("=?base64?") || !value.endsWith("?=")) return value;
+  const encoded = encodedForm.exec(value)?.[1];
+  if (encoded === undefined) return null;
+  const text = Buffer.from(encoded, "base64").toString("utf8");
+  return Buffer.from(text, "utf8").toString("base64") === encoded ? text : null;
 }

@@ -1,38 +1,34 @@
 import type { Dialogue, Prompt, PromptResult } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { logFailure, type McpCall } from "./mcp-call.ts";
-import { withTimeLimit } from "./time-limit.ts";
-import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
+import { logFailure, withTimeLimit, type McpCall } from "./mcp-call.ts";
+import type { RpcFailure } from "../json-rpc-texts.ts";
+import { codes, internalError, invalidParams, type Params } from "./json-rpc.ts";
 import { missingCapabilityError } from "./resources.ts";
 
 /** Maximum number of values in one completion (a limit of the protocol). */
 const maxValues = 100;
 
-export type PromptOutcome = PromptResult | { readonly ok: false; readonly failure: RpcFailure };
-
-const internal: RpcFailure = { code: codes.internal, message: "Internal error" };
-
 export async function getPrompt(
   call: McpCall,
   params: Params,
   dialogue: Dialogue | undefined,
-): Promise<PromptOutcome> {
+): Promise<PromptResult | RpcFailure> {
   const prompt = promptOf(call, params["name"]);
-  if (prompt === undefined) return wrong("unknown prompt");
+  if (prompt === undefined) return invalidParams("unknown prompt");
   const { capability } = prompt;
   if (capability !== undefined && !call.principal.key.capabilities.has(capability)) {
-    return { ok: false, failure: missingCapabilityError(capability) };
+    return missingCapabilityError(capability);
   }
   const values = valuesOf(params["arguments"] ?? {});
-  if (values === undefined) return wrong("arguments must be an object of strings");
+  if (values === undefined) return invalidParams("arguments must be an object of strings");
   const missing = prompt.arguments?.find((one) => one.required === true && !(one.name in values));
-  if (missing !== undefined) return wrong(`the argument ${missing.name} is missing`);
+  if (missing !== undefined) return invalidParams(`the argument ${missing.name} is missing`);
   try {
     const begun = prompt.get(values, { principal: call.principal, dialogue });
     return checked(await withTimeLimit(call.server.clock, begun));
   } catch (error) {
     logFailure(call, error, { prompt: prompt.name }, "a prompt failed");
-    return { ok: false, failure: internal };
+    return internalError;
   }
 }
 
@@ -46,15 +42,13 @@ function checked(got: PromptResult): PromptResult {
   return got;
 }
 
-export function promptFailure(got: Extract<PromptOutcome, { readonly ok: false }>): RpcFailure {
-  if ("failure" in got) return got.failure;
+/** Returns the members of the result as JSON text. */
+export function promptMembers(got: PromptResult | RpcFailure): string | RpcFailure {
+  if (!("ok" in got)) return got;
+  if (got.ok) return `"messages":${JSON.stringify(got.messages)}`;
   const { code: errorCode, message } = got;
   const code = errorCode === "GATEWAY_INVALID_PARAMS" ? codes.invalidParams : codes.internal;
   return { code, message, data: { errorCode } };
-}
-
-export function promptMembers(got: Extract<PromptResult, { readonly ok: true }>): string {
-  return `"messages":${JSON.stringify(got.messages)}`;
 }
 
 /** Returns members of the result, which are empty for an argument without completion. */
@@ -72,7 +66,7 @@ export function completion(call: McpCall, params: Params): string | RpcFailure {
     return `"completion":${JSON.stringify({ values: shown, total: values.length, hasMore })}`;
   } catch (error) {
     logFailure(call, error, { prompt: prompt?.name }, "a completion failed");
-    return internal;
+    return internalError;
   }
 }
 
@@ -93,8 +87,4 @@ function valuesOf(given: unknown): Readonly<Record<string, string>> | undefined 
   for (const value of Object.values(given)) if (typeof value !== "string") return undefined;
   // All values have been checked to be strings.
   return given as Readonly<Record<string, string>>;
-}
-
-function wrong(message: string): PromptOutcome {
-  return { ok: false, failure: invalidParams(message) };
 }

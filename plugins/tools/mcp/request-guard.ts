@@ -5,7 +5,7 @@
 import { isLoopback } from "sluice-gateway/internal/http";
 import { refuse, type Reply, type RequestHead } from "sluice-gateway/plugin";
 
-export interface RequestGuardOptions {
+interface RequestGuardOptions {
   /** Allowed values of `Origin`. If undefined, loopback names with any scheme and port are allowed. */
   readonly origins?: readonly string[] | undefined;
   /**
@@ -24,11 +24,11 @@ const badType = refuse("GATEWAY_INVALID_PARAMS", {
   message: "content-type must be application/json",
 });
 
-export interface RequestGuard {
-  refusal(request: RequestHead): Reply | undefined;
-}
-
-export function createRequestGuard({ origins, hosts }: RequestGuardOptions): RequestGuard {
+/** Returns a function that returns the refusal of a request. */
+export function createRequestGuard({
+  origins,
+  hosts,
+}: RequestGuardOptions): (request: RequestHead) => Reply | undefined {
   const allowedOrigins = origins && new Set(origins.map((origin) => origin.toLowerCase()));
   const allowedHosts = hosts && new Set(hosts.map((host) => host.toLowerCase()));
   const originPasses = (origin: string): boolean =>
@@ -40,13 +40,11 @@ export function createRequestGuard({ origins, hosts }: RequestGuardOptions): Req
     // A proxy on this machine (`server.trustProxy`) forwards the public name.
     return peer.trusted || !isLoopbackAddress(peer.address) || isLoopback(name);
   };
-  return {
-    refusal(request) {
-      const { origin, host, "content-type": type } = request.headers;
-      if (origin !== undefined && !originPasses(origin)) return badOrigin;
-      if (host !== undefined && !hostPasses(nameOf(host), request)) return badHost;
-      return request.method === "DELETE" || isJson(type) ? undefined : badType;
-    },
+  return (request) => {
+    const { origin, host, "content-type": type } = request.headers;
+    if (origin !== undefined && !originPasses(origin)) return badOrigin;
+    if (host !== undefined && !hostPasses(nameOf(host), request)) return badHost;
+    return request.method === "DELETE" || isJson(type) ? undefined : badType;
   };
 }
 

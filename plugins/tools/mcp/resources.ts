@@ -1,32 +1,27 @@
 import type { Resource, ResourceTemplate } from "sluice-gateway/services";
-import { logFailure, type McpCall } from "./mcp-call.ts";
-import { withTimeLimit } from "./time-limit.ts";
-import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
-
-/** `members`: the members of the result object as JSON text, without braces. */
-export type ResourceResult =
-  | { readonly ok: true; readonly members: string }
-  | { readonly ok: false; readonly failure: RpcFailure };
+import { logFailure, withTimeLimit, type McpCall } from "./mcp-call.ts";
+import type { RpcFailure } from "../json-rpc-texts.ts";
+import { codes, internalError, invalidParams, type Params } from "./json-rpc.ts";
 
 type Source = Resource | ResourceTemplate;
 
-/** `notFound`: the error code of the revision for a missing resource. */
+/**
+ * Returns the members of the result as JSON text, without braces. `notFound`: the error code of the revision for a
+ * missing resource.
+ */
 export async function readResource(
   call: McpCall,
   params: Params,
   notFound: number,
-): Promise<ResourceResult> {
+): Promise<string | RpcFailure> {
   const { uri } = params;
-  if (typeof uri !== "string") {
-    return { ok: false, failure: invalidParams("uri must be a string") };
-  }
+  if (typeof uri !== "string") return invalidParams("uri must be a string");
   const { capabilities } = call.principal.key;
   const mayRead = ({ capability }: Source): boolean =>
     capability === undefined || capabilities.has(capability);
   const resource = call.server.resources.get(withoutFragment(uri));
   if (resource !== undefined) {
-    if (!mayRead(resource))
-      return { ok: false, failure: missingCapabilityError(resource.capability) };
+    if (!mayRead(resource)) return missingCapabilityError(resource.capability);
     return (await readOne(call, resource, uri)) ?? missing(uri, notFound);
   }
   for (const template of call.server.tools.resourceTemplates) {
@@ -40,14 +35,14 @@ async function readOne(
   call: McpCall,
   source: Source,
   uri: string,
-): Promise<ResourceResult | undefined> {
+): Promise<string | RpcFailure | undefined> {
   try {
     const content = await withTimeLimit(call.server.clock, source.read(uri));
     if (content === undefined) return undefined;
-    return { ok: true, members: contents(uri, source.mimeType, content) };
+    return contents(uri, source.mimeType, content);
   } catch (error) {
     logFailure(call, error, { resource: source.name }, "a resource failed");
-    return { ok: false, failure: { code: codes.internal, message: "Internal error" } };
+    return internalError;
   }
 }
 
@@ -65,9 +60,9 @@ function contents(uri: string, mimeType: string, content: string | Uint8Array): 
   return `"contents":[${JSON.stringify(entry)}]`;
 }
 
-function missing(uri: string, code: number): ResourceResult {
+function missing(uri: string, code: number): RpcFailure {
   const data = { uri, errorCode: "GATEWAY_NOT_FOUND" };
-  return { ok: false, failure: { code, message: "Resource not found", data } };
+  return { code, message: "Resource not found", data };
 }
 
 /** HTTP 403 is not used, because clients of this protocol would then request another kind of key. */

@@ -6,24 +6,30 @@ import { isObject } from "sluice-gateway/internal/toolkit";
 import { answerReply, creditRefusal, sendAnswer, reportMethod, type McpCall } from "./mcp-call.ts";
 import { canShowForms } from "./confirmation.ts";
 import {
+  errorText,
+  maxItems,
+  resultText,
+  type RpcFailure,
+  maxArrayChars,
+  notRunMessage,
+  tooLargeMessage,
+} from "../json-rpc-texts.ts";
+import {
   accepted,
   codeOf,
   codes,
-  errorText,
   errorReply,
   idAsSent,
   invalidParams,
   invalidRequest,
   messageOf,
   methodNotFound,
-  maxItems,
   noCursor,
-  resultText,
   type Message,
   type Params,
 } from "./json-rpc.ts";
 import { isLogLevel, setLogLevel } from "./log-levels.ts";
-import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
+import { completion, getPrompt, promptMembers } from "./prompts.ts";
 import { readResource } from "./resources.ts";
 import {
   arraysRevision,
@@ -74,15 +80,9 @@ function reply(call: McpCall, { text, outcome, events }: ToolAnswer): Reply | Pr
   return sendAnswer(call, events, text);
 }
 
-/** Maximum length of the answers of an array (decisions.md section 5). After it is reached, no further item is run. */
-const maxArrayChars = 32 * 1024 * 1024;
 const data = { errorCode: "GATEWAY_TOOL_EXECUTION_ERROR" };
-const notRun = {
-  code: codes.internal,
-  message: "not run: the responses of this array exceed the size limit",
-  data,
-};
-const tooLarge = { code: codes.internal, message: "the responses are too large together", data };
+const notRun = { code: codes.internal, message: notRunMessage, data };
+const tooLarge = { code: codes.internal, message: tooLargeMessage, data };
 
 /** Each item is answered separately and in order. Items of the stateless revision and `initialize` are not allowed. */
 export async function answerSessionArray(call: McpCall, items: readonly unknown[]): Promise<Reply> {
@@ -196,36 +196,28 @@ function answerTo(
     }
     return { text: resultText(id, "{}") };
   }
-  return answerOptionalMethod(call, id, method, params);
+  return optionalMethod(call, method, params).then((members) =>
+    typeof members === "string"
+      ? { text: resultText(id, `{${members}}`) }
+      : refusedAnswer(id, members),
+  );
 }
 
-async function answerOptionalMethod(
+async function optionalMethod(
   call: McpCall,
-  id: string,
   method: string,
   params: Params,
-): Promise<ToolAnswer> {
+): Promise<string | RpcFailure> {
   const { byMethod } = call.server.results;
   if (method === "resources/read" && byMethod.has("resources/list")) {
-    const read = await readResource(call, params, resourceNotFound);
-    return read.ok
-      ? { text: resultText(id, `{${read.members}}`) }
-      : refusedAnswer(id, read.failure);
+    return readResource(call, params, resourceNotFound);
   }
-  if (method === "prompts/get" && byMethod.has("prompts/list")) {
-    const got = await getPrompt(call, params, undefined);
-    return got.ok
-      ? { text: resultText(id, `{${promptMembers(got)}}`) }
-      : refusedAnswer(id, promptFailure(got));
-  }
-  if (method === "completion/complete" && byMethod.has("prompts/list")) {
-    const done = completion(call, params);
-    return typeof done === "string"
-      ? { text: resultText(id, `{${done}}`) }
-      : refusedAnswer(id, done);
+  if (byMethod.has("prompts/list")) {
+    if (method === "prompts/get") return promptMembers(await getPrompt(call, params, undefined));
+    if (method === "completion/complete") return completion(call, params);
   }
   // HTTP 404 is not used, because these clients interpret it as a lost session.
-  return refusedAnswer(id, methodNotFound);
+  return methodNotFound;
 }
 
 function frameOf(revision: string): ResultFrame {

@@ -7,7 +7,8 @@ import { reportStream, runTool, acceptsEvents, timestamp, type McpCall } from ".
 import { confirmationQuestion, userAnswerIn } from "./confirmation.ts";
 import { missingCapabilities } from "./stateless-dialogue.ts";
 import { EventStream } from "./event-stream.ts";
-import { errorText, invalidParams, resultText, type Params, type RpcFailure } from "./json-rpc.ts";
+import { errorText, resultText, type RpcFailure } from "../json-rpc-texts.ts";
+import { invalidParams, type Params } from "./json-rpc.ts";
 import { logLevelOf } from "./log-levels.ts";
 import type { Session } from "./sessions.ts";
 import { toolResult, type ResultFrame } from "./tool-result.ts";

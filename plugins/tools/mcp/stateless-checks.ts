@@ -1,8 +1,9 @@
 /** Every request of revision 2026-07-28: `_meta` is complete, the revision is known, and headers repeat the body. */
 import type { IncomingHttpHeaders } from "node:http";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { decodeHeader } from "./decode-header.ts";
-import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
+import { decodeHeader } from "./param-headers.ts";
+import type { RpcFailure } from "../json-rpc-texts.ts";
+import { codes, invalidParams, type Params } from "./json-rpc.ts";
 import { isLogLevel } from "./log-levels.ts";
 import { announcedRevisions, metaKeys, statelessRevision } from "../mcp-revisions.ts";
 

@@ -5,7 +5,8 @@
 import type { Clock, Seal } from "sluice-gateway/plugin";
 import type { Dialogue, Questions } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { codes, invalidParams, type Params, type RpcFailure } from "./json-rpc.ts";
+import type { RpcFailure } from "../json-rpc-texts.ts";
+import { codes, invalidParams, type Params } from "./json-rpc.ts";
 import { metaKeys } from "../mcp-revisions.ts";
 
 const purpose = "mcp dialogue";

@@ -4,7 +4,14 @@
  */
 import type { Reply } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { answerReply, reportMethod, type McpCall } from "./mcp-call.ts";
+import {
+  answerReply,
+  completeResult,
+  inputRequiredResult,
+  reportMethod,
+  type McpCall,
+} from "./mcp-call.ts";
+import { resultText, type RpcFailure } from "../json-rpc-texts.ts";
 import {
   accepted,
   codes,
@@ -16,15 +23,12 @@ import {
   messageOf,
   methodNotFound,
   noCursor,
-  resultText,
   type Params,
-  type RpcFailure,
 } from "./json-rpc.ts";
-import { completion, getPrompt, promptFailure, promptMembers } from "./prompts.ts";
+import { completion, getPrompt, promptMembers } from "./prompts.ts";
 import { readResource } from "./resources.ts";
 import { metaKeys } from "../mcp-revisions.ts";
 import { statelessProblem } from "./stateless-checks.ts";
-import { completeResult, inputRequiredResult } from "./stateless-result.ts";
 import { callTool } from "./stateless-tool-call.ts";
 
 /** Lists change only with a reload. `private`: only holders of a key may read them. */
@@ -85,8 +89,11 @@ async function otherMethod(
   const { byMethod } = call.server.results;
   if (method === "resources/read" && byMethod.has("resources/list")) {
     const read = await readResource(call, params, codes.invalidParams);
-    if (!read.ok) return errorReply(400, id, read.failure);
-    return replyWith(call, id, completeResult(call, `${read.members},${cacheable}`));
+    return replyWith(
+      call,
+      id,
+      typeof read === "string" ? completeResult(call, `${read},${cacheable}`) : read,
+    );
   }
   if (byMethod.has("prompts/list")) {
     if (method === "prompts/get") return replyWith(call, id, await prompt(call, params));
@@ -106,8 +113,10 @@ async function prompt(call: McpCall, params: Params): Promise<string | RpcFailur
   const read = dialogues.read(params, statelessCall);
   if ("code" in read) return read;
   const got = await getPrompt(call, params, read.dialogue);
-  if (got.ok) return completeResult(call, promptMembers(got));
-  if ("failure" in got || got.asks === undefined) return promptFailure(got);
+  if (!("ok" in got) || got.ok || got.asks === undefined) {
+    const members = promptMembers(got);
+    return typeof members === "string" ? completeResult(call, members) : members;
+  }
   const questions = dialogues.ask(got.asks, read.dialogue, statelessCall);
   return typeof questions === "string" ? inputRequiredResult(call, questions) : questions;
 }

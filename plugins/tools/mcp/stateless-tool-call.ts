@@ -3,6 +3,7 @@ import { toolReport, type Dialogue, type ToolOutcome } from "sluice-gateway/serv
 import {
   answerReply,
   creditRefusal,
+  inputRequiredResult,
   sendAnswer,
   reportMethod,
   reportStream,
@@ -18,18 +19,10 @@ import {
 } from "./confirmation.ts";
 import { clientCapabilities, type StatelessCall } from "./stateless-dialogue.ts";
 import type { EventStream } from "./event-stream.ts";
-import {
-  codeOf,
-  errorText,
-  errorReply,
-  invalidParams,
-  resultText,
-  type Params,
-  type RpcFailure,
-} from "./json-rpc.ts";
+import { errorText, resultText, type RpcFailure } from "../json-rpc-texts.ts";
+import { codeOf, errorReply, invalidParams, type Params } from "./json-rpc.ts";
 import { logLevelIn } from "./log-levels.ts";
 import { paramMismatch } from "./param-headers.ts";
-import { inputRequiredResult } from "./stateless-result.ts";
 import { headerMismatch } from "./stateless-checks.ts";
 import { failedResult, toolResult } from "./tool-result.ts";
 

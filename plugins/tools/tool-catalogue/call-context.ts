@@ -1,11 +1,28 @@
 import type { ChildSpan } from "sluice-gateway/plugin";
 import {
   toolReport,
+  type CatalogueEntry,
   type ToolCaller,
   type ToolContext,
   type ToolOutcome,
 } from "sluice-gateway/services";
-import type { NestingTools } from "./nesting.ts";
+
+export interface Nesting {
+  /** Number of enclosing calls. */
+  readonly depth: number;
+  /** Aborted when the enclosing call has ended. This call then fails, even if it has started. */
+  readonly stop: AbortSignal | undefined;
+}
+
+export interface NestingTools {
+  entry(name: string): CatalogueEntry | undefined;
+  callAt(
+    nesting: Nesting,
+    name: string,
+    input: unknown,
+    caller: ToolCaller,
+  ): ToolOutcome | Promise<ToolOutcome>;
+}
 
 /**
  * The context is a class because of its getters. V8 allocates the accessors of an object literal in the old generation,

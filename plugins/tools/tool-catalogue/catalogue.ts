@@ -20,26 +20,16 @@ import {
 } from "sluice-gateway/services";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { createConfirmations } from "./confirmation.ts";
-import { createSchemaCompiler } from "./input-schema.ts";
-import type { Nesting, NestingTools } from "./nesting.ts";
+import type { Nesting, NestingTools } from "./call-context.ts";
 import { ToolRun, type RunDeps } from "./tool-run.ts";
 import { isSame, ToolSource, type SourceDeps } from "./tool-source.ts";
 
-export interface CatalogueDeps {
+interface CatalogueDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly seal: Seal;
   readonly claims: Pick<Claims, "claim" | "now">;
-}
-
-export interface Catalogue extends Tools {
-  /**
-   * Returns one sentence per problem; invalid entries are skipped. Later changes of the plugin's tools are found when
-   * the catalogue is read. `counts`: returns the counts of the plugin for its calls of one kind. `plugin`: its name,
-   * for the log.
-   */
-  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts, plugin?: string): string[];
 }
 
 const notNested: Nesting = { depth: 0, stop: undefined };
@@ -50,11 +40,7 @@ const maxDepth = 4;
 const unknownTool = toolFailure("GATEWAY_TOOL_NOT_FOUND", "unknown tool");
 const tooDeep = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", "tools call one another too deeply");
 
-export function createCatalogue(deps: CatalogueDeps): Catalogue {
-  return new LiveCatalogue(deps);
-}
-
-class LiveCatalogue implements Catalogue, NestingTools {
+export class Catalogue implements Tools, NestingTools {
   readonly resources: Resource[] = [];
   readonly resourceTemplates: ResourceTemplate[] = [];
   readonly prompts: Prompt[] = [];
@@ -62,16 +48,21 @@ class LiveCatalogue implements Catalogue, NestingTools {
   readonly #sources: ToolSource[] = [];
   #tools: ReadonlyMap<string, CataloguedTool> = new Map();
   #list: readonly CatalogueEntry[] = [];
-  readonly #sourceDeps: Pick<SourceDeps, "log" | "metrics" | "compile">;
+  readonly #sourceDeps: Pick<SourceDeps, "log" | "metrics">;
   readonly #deps: RunDeps;
 
   constructor(deps: CatalogueDeps) {
     const { clock, log, metrics } = deps;
-    this.#sourceDeps = { log, metrics, compile: createSchemaCompiler() };
+    this.#sourceDeps = { log, metrics };
     this.#deps = { clock, log, tools: this, confirmations: createConfirmations(deps) };
   }
 
-  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts, plugin?: string): string[] {
+  /**
+   * Returns one sentence per problem; invalid entries are skipped. Later changes of the plugin's tools are found when
+   * the catalogue is read. `counts`: returns the counts of the plugin for its calls of one kind. `plugin`: its name,
+   * for the log.
+   */
+  add(hooks: ToolsHooks, counts: (hook: string) => HookCounts, plugin: string): string[] {
     const { resources = [], resourceTemplates = [], prompts = [] } = hooks;
     const source = new ToolSource({ ...this.#sourceDeps, plugin, hooks, counts });
     this.#sources.push(source);
@@ -161,7 +152,7 @@ class LiveCatalogue implements Catalogue, NestingTools {
  * Each call of the method `name` is counted. The method still runs on the original object, which may have private
  * members.
  */
-export function counted<Name extends string, Document extends Readonly<Record<Name, Method>>>(
+function counted<Name extends string, Document extends Readonly<Record<Name, Method>>>(
   document: Document,
   name: Name,
   counts: HookCounts,

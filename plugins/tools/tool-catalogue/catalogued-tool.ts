@@ -3,6 +3,7 @@ import type { CatalogueEntry, Tool } from "sluice-gateway/services";
 import { withToken } from "./confirmation.ts";
 import { stableJson, isObject, jsonExcess } from "sluice-gateway/internal/toolkit";
 import {
+  compileSchema,
   type InputCheck,
   type InputCompiler,
   rootProblem,
@@ -43,7 +44,7 @@ export function definitionOf(tool: Tool): string {
 }
 
 /** Returns the end of a sentence if the definition has a problem. Throws if a member of the tool throws. */
-export function compileTool(tool: Tool, compiler: InputCompiler): CompiledTool | string {
+export function compileTool(tool: Tool): CompiledTool | string {
   const { name, outputSchema, hasOwnValidation = false } = tool;
   if (typeof name !== "string" || !toolName.test(name)) {
     return "has an invalid name; expected a letter and up to 63 letters, digits and underscores";
@@ -52,7 +53,7 @@ export function compileTool(tool: Tool, compiler: InputCompiler): CompiledTool |
   if (write && hasOwnValidation) return "is a write tool but has hasOwnValidation: true";
   const problem = hasOwnValidation ? definitionProblem(tool) : undefined;
   if (problem !== undefined) return problem;
-  const compile = hasOwnValidation ? objectCheck : compiler;
+  const compile = hasOwnValidation ? objectCheck : compileSchema;
   const inputSchema = write ? withToken(tool.inputSchema) : tool.inputSchema;
   const check = compile(inputSchema);
   if (typeof check === "string") return check;

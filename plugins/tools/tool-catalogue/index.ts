@@ -7,8 +7,8 @@ export default defineService<Record<string, never>, Tools>({
   uses: ["tools"],
   permissions: { deployment: ["seal", "claims"] },
   async start(_, host) {
-    const { createCatalogue } = await import("./catalogue.ts");
-    const catalogue = createCatalogue(host);
+    const { Catalogue } = await import("./catalogue.ts");
+    const catalogue = new Catalogue(host);
     for (const { plugin, hooks, reportInvalid, counts } of host.use("tools")) {
       for (const problem of catalogue.add(hooks, counts, plugin))
         (hooks.onInvalid ?? reportInvalid)(problem);

@@ -47,32 +47,30 @@ const options: CompilerOptions = {
 const quick = schemaCompiler("tool input", options);
 const thorough = schemaCompiler("tool input, all errors", { ...options, allErrors: true });
 
-export function createSchemaCompiler(): InputCompiler {
-  return (schema, what = "input") => {
-    const problem = rootProblem(schema, what);
-    if (problem !== undefined) return problem;
-    if (schema["$async"] === true) return `has an asynchronous ${what} schema`;
-    for (const word of ["oneOf", "anyOf", "allOf", "$ref"]) {
-      // Validators in agents support little more than the properties of the root.
-      if (word in schema) return `has an ${what} schema with \`${word}\` at its root`;
-    }
-    try {
-      const validate = quick(schema);
-      let validateAll: Validator | undefined;
-      return (input) => {
-        if (validate(input)) return [];
-        const errors = validate.errors ?? [];
-        if (!hasAtMost(maxThoroughValues, input)) return violations(errors);
-        // Compiled at the first invalid input, because many tools never receive one.
-        validateAll ??= thorough(schema);
-        validateAll(input);
-        return violations(validateAll.errors ?? errors);
-      };
-    } catch (error) {
-      return `has an invalid ${what} schema: ${messageOf(error)}`;
-    }
-  };
-}
+export const compileSchema: InputCompiler = (schema, what = "input") => {
+  const problem = rootProblem(schema, what);
+  if (problem !== undefined) return problem;
+  if (schema["$async"] === true) return `has an asynchronous ${what} schema`;
+  for (const word of ["oneOf", "anyOf", "allOf", "$ref"]) {
+    // Validators in agents support little more than the properties of the root.
+    if (word in schema) return `has an ${what} schema with \`${word}\` at its root`;
+  }
+  try {
+    const validate = quick(schema);
+    let validateAll: Validator | undefined;
+    return (input) => {
+      if (validate(input)) return [];
+      const errors = validate.errors ?? [];
+      if (!hasAtMost(maxThoroughValues, input)) return violations(errors);
+      // Compiled at the first invalid input, because many tools never receive one.
+      validateAll ??= thorough(schema);
+      validateAll(input);
+      return violations(validateAll.errors ?? errors);
+    };
+  } catch (error) {
+    return `has an invalid ${what} schema: ${messageOf(error)}`;
+  }
+};
 
 export function rootProblem(schema: JsonSchema, what: string): string | undefined {
   if (schema["type"] === "object") return undefined;

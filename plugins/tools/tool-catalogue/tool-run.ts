@@ -8,10 +8,9 @@ import {
   type ToolOutcome,
   type ToolResult,
 } from "sluice-gateway/services";
-import { CallContext } from "./call-context.ts";
+import { CallContext, type Nesting, type NestingTools } from "./call-context.ts";
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { takeToken, type Confirmations, type Confirmed } from "./confirmation.ts";
-import type { Nesting, NestingTools } from "./nesting.ts";
 import {
   assertJson,
   BrokenContract,

@@ -7,7 +7,6 @@ import {
   type CataloguedTool,
   type CompiledTool,
 } from "./catalogued-tool.ts";
-import type { InputCompiler } from "./input-schema.ts";
 
 /** `result`: the tool, or the problem of the tool itself (not counting duplicate names). */
 interface Made {
@@ -21,11 +20,10 @@ interface Made {
 export const newObjectsWarning = "returns new tool objects each time its tools are read";
 
 export interface SourceDeps {
-  readonly plugin: string | undefined;
+  readonly plugin: string;
   readonly hooks: ToolsHooks;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly compile: InputCompiler;
   readonly counts: (hook: string) => HookCounts;
 }
 
@@ -128,12 +126,12 @@ export class ToolSource {
   }
 
   #madeOf(tool: Tool): Made {
-    const { metrics, compile, counts } = this.#deps;
+    const { metrics, counts } = this.#deps;
     let definition: string | undefined;
     let compiled: CompiledTool | string;
     try {
       definition = definitionOf(tool);
-      compiled = this.#compiled.get(definition) ?? compileTool(tool, compile);
+      compiled = this.#compiled.get(definition) ?? compileTool(tool);
       if (typeof compiled !== "string") {
         const result = catalogued(tool, compiled, { metrics, counts: counts("tool") });
         return { definition, compiled, result };

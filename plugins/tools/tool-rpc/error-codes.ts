@@ -31,3 +31,5 @@ const codesOfFailures: Partial<Record<GatewayCode, number>> = {
 export function rpcCodeOf(failure: GatewayCode): number {
   return codesOfFailures[failure] ?? codes.internalError;
 }
+
+export const invalidRequest = { code: codes.invalidRequest, message: "Invalid Request" };

@@ -4,14 +4,14 @@ import {
   readJsonRpc,
   refuse,
   type Exchange,
-  type GatewayCode,
   type Host,
   type JsonRpcItem,
   type MemoryHold,
   type Reply,
 } from "sluice-gateway/plugin";
 import type { ToolCaller } from "sluice-gateway/services";
-import { codes } from "./error-codes.ts";
+import { confirmationStatus, errorText, maxArrayChars, maxItems } from "../json-rpc-texts.ts";
+import { codes, invalidRequest } from "./error-codes.ts";
 import { operationOf } from "./operation.ts";
 import {
   createRequestHandler,
@@ -22,16 +22,7 @@ import {
 
 /** decisions.md sections 4 and 6. */
 const bodyBytes = 1024 * 1024;
-const maxItems = 20;
 const parallelCalls = 4;
-/** decisions.md section 5. No further call of an array starts after it is reached. */
-const maxAnswerChars = 32 * 1024 * 1024;
-
-/** Failures whose JSON-RPC error does not have HTTP status 200. */
-const confirmationStatus: Partial<Record<GatewayCode, number>> = {
-  GATEWAY_CONFIRMATION_REQUIRED: 202,
-  GATEWAY_CONFIRMATION_EXPIRED: 410,
-};
 
 const headers: readonly string[] = ["content-type", "application/json"];
 const noContent: Reply = { status: 204 };
@@ -73,10 +64,10 @@ function answer(host: Host, requests: RequestHandler, x: Exchange): Reply | Prom
   }
   if (body.kind === "malformed") {
     x.called(protocolReport("", "PARSE_ERROR"));
-    return ok(requests.error("null", codes.parseError, "Parse error"));
+    return ok(errorText("null", { code: codes.parseError, message: "Parse error" }));
   }
   x.called(protocolReport("", "INVALID_REQUEST"));
-  return ok(requests.error("null", codes.invalidRequest, "Invalid Request"));
+  return ok(errorText("null", invalidRequest));
 }
 
 function single(
@@ -120,7 +111,7 @@ async function batch(
         continue;
       }
       const { text } = await requests.answer(item, caller);
-      isFull ||= chars + text.length > maxAnswerChars || !held.resize(chars + text.length);
+      isFull ||= chars + text.length > maxArrayChars || !held.resize(chars + text.length);
       texts[at] = isFull ? requests.oversized(item).text : text;
       if (!isFull) chars += text.length;
     }

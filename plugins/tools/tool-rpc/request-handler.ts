@@ -1,4 +1,3 @@
-/** Ids and results are inserted as text, so nothing is parsed twice. */
 import type { CallReport, JsonRpcItem } from "sluice-gateway/plugin";
 import {
   toolFailure,
@@ -10,8 +9,9 @@ import {
   type Tools,
 } from "sluice-gateway/services";
 import { isObject, parseJson } from "sluice-gateway/internal/toolkit";
+import { errorText, notRunMessage, resultText, tooLargeMessage } from "../json-rpc-texts.ts";
 import { perList } from "../per-list.ts";
-import { rpcCodeOf, codes } from "./error-codes.ts";
+import { rpcCodeOf, codes, invalidRequest } from "./error-codes.ts";
 
 /** `text`: JSON, empty for a notification. `failure`: determines the HTTP status. */
 export interface RpcAnswer {
@@ -26,7 +26,6 @@ export interface RequestHandler {
   refuseOversized(item: JsonRpcItem, caller: ToolCaller): RpcAnswer;
   /** Answers a request that was run, if there is no room for its own answer. */
   oversized(item: JsonRpcItem): RpcAnswer;
-  error(id: string, code: number, message: string, data?: object): string;
 }
 
 const methods = ["tools.list", "tools.call"];
@@ -36,14 +35,8 @@ export function protocolReport(method: string, code?: string): CallReport {
 }
 
 const silent: RpcAnswer = { text: "" };
-const notRun = toolFailure(
-  "GATEWAY_TOOL_EXECUTION_ERROR",
-  "not run: the responses of this array exceed the size limit",
-);
-const oversized = toolFailure(
-  "GATEWAY_TOOL_EXECUTION_ERROR",
-  "the responses are too large together",
-);
+const notRun = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", notRunMessage);
+const oversized = toolFailure("GATEWAY_TOOL_EXECUTION_ERROR", tooLargeMessage);
 
 interface CallParams {
   readonly tool: string;
@@ -59,20 +52,20 @@ export function createRequestHandler(tools: Tools): RequestHandler {
   function answer(item: JsonRpcItem, caller: ToolCaller): RpcAnswer | Promise<RpcAnswer> {
     if (item.kind === "invalid") {
       caller.calls?.called(protocolReport("", "INVALID_REQUEST"));
-      return { text: error(item.id, codes.invalidRequest, "Invalid Request") };
+      return { text: errorText(item.id, invalidRequest) };
     }
     const id = item.kind === "call" ? item.id : undefined;
     if (item.method === "tools.call") return call(id, item.params, caller);
     if (id === undefined) return silent;
     if (item.method === "tools.list") {
       caller.calls?.called(protocolReport(item.method));
-      return { text: result(id, listing()) };
+      return { text: resultText(id, listing()) };
     }
     caller.calls?.called(protocolReport(item.method, "METHOD_NOT_FOUND"));
     const message = names().has(item.method)
       ? "Method not found: a tool is called through tools.call"
       : "Method not found";
-    return { text: error(id, codes.methodNotFound, message) };
+    return { text: errorText(id, { code: codes.methodNotFound, message }) };
   }
 
   function call(
@@ -98,11 +91,10 @@ export function createRequestHandler(tools: Tools): RequestHandler {
     refuseOversized(item, { calls }) {
       calls?.called(protocolReport("tools.call", "UPSTREAM_ERROR"));
       return item.kind === "invalid"
-        ? { text: error(item.id, codes.invalidRequest, "Invalid Request") }
+        ? { text: errorText(item.id, invalidRequest) }
         : failed(item.kind === "call" ? item.id : undefined, notRun);
     },
     oversized: (item) => failed(item.kind === "call" ? item.id : undefined, oversized),
-    error,
   };
 }
 
@@ -111,24 +103,15 @@ function answerOf(id: string | undefined, outcome: ToolOutcome, { calls }: ToolC
   if (!outcome.ok) return failed(id, outcome);
   if (id === undefined) return silent;
   const { json, usedCUMilli } = outcome;
-  return { text: result(id, `{"content":${json},"usedCUMilli":${usedCUMilli}}`) };
-}
-
-function result(id: string, json: string): string {
-  return `{"jsonrpc":"2.0","id":${id},"result":${json}}`;
-}
-
-function error(id: string, code: number, message: string, data?: object): string {
-  const body = JSON.stringify({ code, message, ...(data !== undefined && { data }) });
-  return `{"jsonrpc":"2.0","id":${id},"error":${body}}`;
+  return { text: resultText(id, `{"content":${json},"usedCUMilli":${usedCUMilli}}`) };
 }
 
 /** Clients decide by the error code. */
 function failed(id: string | undefined, failure: ToolFailure): RpcAnswer {
   if (id === undefined) return { text: "", failure };
   const { code, message, details } = failure;
-  const data = { errorCode: code, ...(details !== undefined && { details }) };
-  return { text: error(id, rpcCodeOf(code), message, data), failure };
+  const data = { errorCode: code, details };
+  return { text: errorText(id, { code: rpcCodeOf(code), message, data }), failure };
 }
 
 function invalid(message: string): ToolFailure {

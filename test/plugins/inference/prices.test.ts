@@ -1,9 +1,26 @@
-/** Prices of the classes of tokens through a whole gateway: what clients see, what is charged and what is reserved. */
+/**
+ * Prices of the classes of tokens, rates and credit through a whole gateway: what clients see, what is charged and what
+ * is reserved.
+ */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
-import { model, startChat, type Answer, type ChatGateway } from "./chat/gateway.ts";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  model,
+  startChat,
+  type Answer,
+  type ChatGateway,
+  assertChatError,
+  tokenMilli,
+} from "./chat/gateway.ts";
 import { dataOf, eventOf } from "./networks/chat-events.ts";
 import { raw, streamed, usageOf, whole } from "./networks/worker-scripts.ts";
+import { manualClock } from "../../../src/testing/clock.ts";
+import { until } from "../../store/redis/open-redis.ts";
+import { startWorker, type Worker } from "./networks/scripted-worker.ts";
+import { message, messagesBody } from "./messages/gateway.ts";
 
 const classes = { prompt: "12", cached: "2", completion: "40", reasoning: "100" };
 /** Milli-CU per token, at 0.25 USD. */
@@ -208,3 +225,132 @@ function usageIn(text: string): unknown {
   const event = JSON.parse(last ?? "{}");
   return event.usage ?? event.response.usage;
 }
+
+const day = 86_400_000;
+const rate = '"${RATE_URL}#/usd"';
+
+describe("a rate that cannot be read", { timeout: 60_000 }, () => {
+  const stack = new AsyncDisposableStack();
+  const folder = mkdtempSync(join(tmpdir(), "sluice-rate-"));
+  let source: Worker;
+  before(async () => {
+    source = stack.use(await startWorker());
+    stack.defer(() => rmSync(folder, { recursive: true }));
+  });
+  after(() => stack.disposeAsync());
+  const start = (data: string, clock = manualClock()): Promise<ChatGateway> =>
+    startChat({
+      rate,
+      clock,
+      env: { RATE_URL: `${source.url}/rate`, DATA_DIR: join(folder, data) },
+    });
+
+  it("refuses chat from the start, and reports it, until it can be read", async () => {
+    source.documents.set("/rate", 500);
+    const clock = manualClock();
+    await using chat = await start("first", clock);
+    for (const members of [{}, { stream: true }]) {
+      assertChatError(await chat.ask(members), 503, "MODEL_NOT_AVAILABLE");
+    }
+    const known = 'sluice_inference_rate_known{network="classic"}';
+    assert.equal(await chat.metric(known), 0);
+    const ready = await fetch(`${chat.gateway.adminUrl}/readyz`);
+    assert.equal(ready.status, 503);
+    assert.match(await ready.text(), /its rate is unknown, or too old/);
+    assert.match(chat.gateway.lines.join("\n"), /the network is not used: its rate is unknown/);
+    source.documents.set("/rate", { usd: 0.25 });
+    clock.advance(3_000);
+    await until(async () => (await chat.metric(known)) === 1);
+    assert.equal((await chat.ask()).json.usage.usedCUMilli, 7 * tokenMilli);
+  });
+
+  it("uses the last value for a day, also after a restart", async () => {
+    source.documents.set("/rate", { usd: 0.25 });
+    {
+      await using chat = await start("second");
+      assert.equal((await chat.ask()).json.usage.usedCUMilli, 7 * tokenMilli);
+    }
+    source.documents.set("/rate", 500);
+    const clock = manualClock();
+    clock.advance(day - 60_000);
+    await using chat = await start("second", clock);
+    assert.equal((await chat.ask()).json.usage.usedCUMilli, 7 * tokenMilli);
+    clock.jump(60_001);
+    assertChatError(await chat.ask(), 503, "MODEL_NOT_AVAILABLE");
+  });
+
+  it("uses the last value for `maxAge`", async () => {
+    source.documents.set("/rate", { usd: 0.25 });
+    const clock = manualClock();
+    await using chat = await startChat({
+      rate: `{ url: "${source.url}/rate", pointer: /usd, maxAge: 10m }`,
+      clock,
+    });
+    clock.jump(600_000);
+    assert.equal((await chat.ask()).json.usage.usedCUMilli, 7 * tokenMilli);
+    clock.jump(1);
+    assertChatError(await chat.ask(), 503, "MODEL_NOT_AVAILABLE");
+  });
+});
+
+/** 333 tokens. */
+const limitMilli = 1000;
+const limitedRequests = {
+  responses: { model, input: "Hi", max_output_tokens: 140 },
+  messages: messagesBody({ max_tokens: 140 }),
+  embeddings: { model, input: "x".repeat(140) },
+};
+
+async function refusals(gateway: ChatGateway): Promise<[string, Answer][]> {
+  gateway.worker.script(message({ content: "x" }, "stop", usageOf(2, 248)));
+  const first = await gateway.send(messagesBody({ max_tokens: 250 }), { path: "/v1/messages" });
+  assert.equal(first.status, 200, first.text);
+  await gateway.charged(1);
+  const answers: [string, Answer][] = [];
+  for (const [api, body] of Object.entries(limitedRequests)) {
+    answers.push([api, await gateway.send(body, { path: `/v1/${api}` })]);
+  }
+  return answers;
+}
+
+function timeIn(api: string, { status, text, json, headers }: Answer): string {
+  assert.equal(status, 429, `${api}: ${text}`);
+  assert.equal(headers["x-sluice-error"], "GATEWAY_CU_LIMIT_EXCEEDED");
+  assert.equal(headers["x-should-retry"], "false", api);
+  if (api === "messages") assert.equal(json.error.type, "rate_limit_error");
+  const mark = api === "messages" ? ", until " : "; there is room again at ";
+  const [, time] = json.error.message.split(mark);
+  assert.match(String(time), /^\d{4}-\d\d-\d\dT[\d:]{8}\.000Z$/, `${api}: ${json.error.message}`);
+  return String(time);
+}
+
+describe("the time at which there is credit again", { timeout: 60_000 }, () => {
+  it("is in the message of the refusal by the 24h limit of a key", async () => {
+    const clock = manualClock();
+    await using gateway = await startChat({
+      clock,
+      account: { cuLimit24hMilli: limitMilli },
+    });
+    for (const [api, answer] of await refusals(gateway)) {
+      const hours = (Date.parse(timeIn(api, answer)) - clock.now()) / 3_600_000;
+      assert.ok(hours > 23 && hours <= 25, `${api}: ${hours}`);
+      if (api === "messages") continue;
+      assert.equal(answer.headers["retry-after"], String(Math.ceil(hours * 3600)), api);
+      const { type, code, resets_at: resetsAt } = answer.json.error;
+      assert.deepEqual([type, code], ["usage_limit_reached", "insufficient_quota"]);
+      assert.equal(resetsAt, Date.parse(timeIn(api, answer)) / 1000);
+    }
+  });
+
+  it("is in the message of the refusal by the plan: the end of the month", async () => {
+    const clock = manualClock();
+    await using gateway = await startChat({
+      clock,
+      settings: `plans: { free: { rps: 1000, includedCu: ${limitMilli / 1000}, overageUsdPerCu: none } }`,
+      account: { plan: "free" },
+    });
+    const now = new Date(clock.now());
+    const end = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1)).toISOString();
+    for (const [api, answer] of await refusals(gateway)) assert.equal(timeIn(api, answer), end);
+  });
+});

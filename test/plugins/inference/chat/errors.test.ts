@@ -25,7 +25,7 @@ import {
   type ChatGateway,
 } from "./gateway.ts";
 
-const inTime = { timeout: 20_000 };
+const inTime = { timeout: 60_000 };
 
 let chat: ChatGateway;
 before(async () => {

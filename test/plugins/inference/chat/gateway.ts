@@ -13,6 +13,7 @@ import {
   type WantedKey,
 } from "../../../../plugins/contracts/testing.ts";
 import { dataOf } from "../networks/chat-events.ts";
+import { hello } from "../networks/native-events.ts";
 import { streamed, whole } from "../networks/worker-scripts.ts";
 import { startWorker, type Script, type Worker } from "../networks/scripted-worker.ts";
 
@@ -187,6 +188,46 @@ export async function startChat(options: ChatOptions = {}): Promise<ChatGateway>
       await gateway[Symbol.asyncDispose]();
       await worker[Symbol.asyncDispose]();
     },
+  };
+}
+
+/** A network that passes everything. */
+export const everything = "passes: [tools, sampling, format, logprobs, images, reasoning]";
+
+/** Networks whose workers get translated requests, and those whose workers have the API themselves. */
+export function networksFor(api: "responses" | "messages") {
+  return [
+    ["translated", everything],
+    ["native", `${everything}, speaks: [${api}]`],
+  ] as const;
+}
+
+/** A gateway that is asked over another API than chat completions. */
+export interface ApiGateway<Event> extends ChatGateway {
+  create(members?: object, options?: RequestOptions): Promise<Answer>;
+  events(members?: object, options?: RequestOptions): Promise<Event[]>;
+  // oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
+  lastBody(): any;
+}
+
+export async function startApi<Event>(
+  path: string,
+  bodyOf: (members: object) => object,
+  eventsOf: (text: string) => Event[],
+  options: ChatOptions,
+): Promise<ApiGateway<Event>> {
+  const chat = await startChat({ network: everything, otherwise: hello, ...options });
+  const create: ApiGateway<Event>["create"] = (members = {}, ask = {}) =>
+    chat.send(bodyOf(members), { path, ...ask });
+  return {
+    ...chat,
+    create,
+    async events(members = {}, ask = {}) {
+      const answer = await create({ stream: true, ...members }, ask);
+      assert.equal(answer.status, 200, answer.text);
+      return eventsOf(answer.text);
+    },
+    lastBody: () => chat.worker.received.at(-1)?.body,
   };
 }
 

@@ -1,9 +1,9 @@
 /** `passes` of a network: what its workers get in addition to texts, how it is measured, and what is named as ignored. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import { chunkOf, eventOf, usageChunkOf } from "../networks/chat-events.ts";
 import { raw, usageOf } from "../networks/worker-scripts.ts";
-import { assertChatError, chunksOf, startChat, tokenMilli } from "./gateway.ts";
+import { assertChatError, chunksOf, startChat, tokenMilli, type ChatGateway } from "./gateway.ts";
 
 const inTime = { timeout: 60_000 };
 const everything = "passes: [tools, sampling, format, logprobs, images, reasoning]";
@@ -31,19 +31,23 @@ const fields = {
 };
 
 describe("a network that passes everything", inTime, () => {
+  let chat: ChatGateway;
+  before(async () => {
+    chat = await startChat({ network: everything });
+  });
+  after(() => chat[Symbol.asyncDispose]());
+
   it("forwards fields, calls of tools with their results, and images, and names nothing", async () => {
-    await using chat = await startChat({ network: everything });
     const messages = [...history, { role: "user", content: [picture] }];
     const { status, headers } = await chat.ask({ messages, ...fields });
     assert.equal(status, 200);
     assert.equal(headers["x-sluice-ignored"], undefined);
-    const { body } = chat.worker.received[0] ?? {};
+    const { body } = chat.worker.received.at(-1) ?? {};
     assert.deepEqual(body?.["messages"], messages);
     for (const [name, value] of Object.entries(fields)) assert.deepEqual(body?.[name], value, name);
   });
 
   it("returns the tool calls and the log probabilities of an answer in one piece", async () => {
-    await using chat = await startChat({ network: everything });
     const logprobs = { content: [{ token: "x", logprob: -1 }] };
     const choice = {
       index: 0,
@@ -58,7 +62,6 @@ describe("a network that passes everything", inTime, () => {
   });
 
   it("gives the calls of an answer in one piece ids if the worker gives them none", async () => {
-    await using chat = await startChat({ network: everything });
     const calls = [{ ...call, id: undefined }, { ...call, id: null }, call];
     const message = { role: "assistant", content: null, tool_calls: calls };
     chat.worker.script(wholeOf({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }));
@@ -68,7 +71,6 @@ describe("a network that passes everything", inTime, () => {
   });
 
   it("streams the chunks of tool calls unchanged", async () => {
-    await using chat = await startChat({ network: everything });
     const deltas = [
       { role: "assistant", tool_calls: [{ index: 0, ...call }] },
       { tool_calls: [{ index: 0, function: { arguments: '"a.txt"}' } }] },
@@ -83,7 +85,6 @@ describe("a network that passes everything", inTime, () => {
   });
 
   it("estimates a stream that breaks by its names and arguments, and the prompt by its tools", async () => {
-    await using chat = await startChat({ network: everything });
     const text = "x".repeat(400);
     const events = [
       chunkOf({ tool_calls: [{ index: 0, id: "1", function: { name: "edit", arguments: "" } }] }),
@@ -94,8 +95,9 @@ describe("a network that passes everything", inTime, () => {
       await exchange.push(events.join(""));
       exchange.cut();
     });
+    const earlier = chat.charges().length;
     await chat.ask({ stream: true, tools: [tool] });
-    const [row] = await chat.charged(1);
+    const row = (await chat.charged(earlier + 1)).at(-1);
     const promptBytes = "Hi".length + JSON.stringify({ tools: [tool] }).length;
     assert.deepEqual(
       [row?.estimated, row?.outputTokens, row?.inputTokens],
@@ -104,8 +106,8 @@ describe("a network that passes everything", inTime, () => {
   });
 
   it("estimates a stream by every text that the client gets, in whatever form", async () => {
-    await using chat = await startChat({ network: everything });
     const text = "x".repeat(400);
+    const earlier = chat.charges().length;
     const written = { function: { arguments: text } };
     for (const delta of [
       { tool_calls: [7, written] },
@@ -122,29 +124,27 @@ describe("a network that passes everything", inTime, () => {
       });
       await chat.ask({ stream: true });
     }
-    const rows = await chat.charged(6);
+    const rows = (await chat.charged(earlier + 6)).slice(earlier);
     for (const row of rows) assert.deepEqual([row.estimated, row.outputTokens], [true, 100]);
   });
 
   it("ends endless arguments of a tool at max_tokens", async () => {
-    await using chat = await startChat({ network: everything });
     const delta = { tool_calls: [{ index: 0, function: { arguments: "x" } }] };
     const endless = Array.from({ length: 400 }, () => delta);
     chat.worker.script(streamOf(endless, "tool_calls"));
     const chunks = chunksOf(await chat.stream({ tools: [tool], max_tokens: 100 }));
     assert.equal(chunks.at(-1).choices[0].finish_reason, "length");
-    const [row] = await chat.charged(1);
-    assert.equal(row?.outputTokens, 100);
+    assert.equal(chat.charges().at(-1)?.outputTokens, 100);
   });
 
   it("reserves credit for tools and images, up to contextTokens", async () => {
     const statusWith = async (cuLimit24hMilli: number, network: string): Promise<number> => {
-      await using chat = await startChat({
+      await using own = await startChat({
         network: `${everything}, ${network}`,
         account: { cuLimit24hMilli },
       });
       const messages = [{ role: "user", content: [picture, picture] }];
-      return (await chat.ask({ messages, tools: [tool], max_tokens: 10 })).status;
+      return (await own.ask({ messages, tools: [tool], max_tokens: 10 })).status;
     };
     const images = 2_000 + JSON.stringify({ tools: [tool] }).length + 10;
     assert.equal(await statusWith(images * tokenMilli, "imageTokens: 1000"), 429);
@@ -171,16 +171,15 @@ describe("a network that passes everything", inTime, () => {
   ];
   for (const [title, members, message] of wrong) {
     it(`refuses ${title}`, async () => {
-      await using chat = await startChat({ network: everything });
+      const earlier = chat.worker.received.length;
       const answer = await chat.ask(members);
       assertChatError(answer, 400, "INVALID_REQUEST");
       assert.match(answer.json.error.message, message);
-      assert.equal(chat.worker.received.length, 0);
+      assert.equal(chat.worker.received.length, earlier);
     });
   }
 
   it("fails one exchange if the tool calls of a worker are malformed", async () => {
-    await using chat = await startChat({ network: everything });
     const message = { role: "assistant", content: "x", tool_calls: [{ function: 5 }] };
     chat.worker.script(wholeOf({ choices: [{ index: 0, message, finish_reason: "stop" }] }));
     assertChatError(await chat.ask(fields), 503, "UPSTREAM_ERROR");
@@ -189,8 +188,13 @@ describe("a network that passes everything", inTime, () => {
 });
 
 describe("a network that passes nothing", inTime, () => {
+  let chat: ChatGateway;
+  before(async () => {
+    chat = await startChat();
+  });
+  after(() => chat[Symbol.asyncDispose]());
+
   it("gets texts only, and the answer names everything that was dropped", async () => {
-    await using chat = await startChat();
     const messages = [
       ...history,
       { role: "user", content: [picture, { type: "sound" }, question] },
@@ -218,7 +222,6 @@ describe("a network that passes nothing", inTime, () => {
   });
 
   it("names every member that does not reach it, in a header of a bounded size", async () => {
-    await using chat = await startChat();
     const named = async (members: object): Promise<unknown> =>
       (await chat.ask(members)).headers["x-sluice-ignored"];
     const said = { role: "user", content: [{ ...question, cache_control: {} }], weight: 1 };
@@ -248,7 +251,6 @@ describe("a network that passes nothing", inTime, () => {
   });
 
   it("does not return tool calls that its worker makes nevertheless", async () => {
-    await using chat = await startChat();
     const message = { role: "assistant", content: "x", tool_calls: [call] };
     chat.worker.script(wholeOf({ choices: [{ index: 0, message, finish_reason: "stop" }] }));
     const { json } = await chat.ask();

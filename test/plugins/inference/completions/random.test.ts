@@ -1,4 +1,7 @@
-/** Random answers of workers, cut at any byte: responses and messages contain exactly what the model wrote. */
+/**
+ * Random answers of workers, cut at any byte: responses and messages contain exactly what the model wrote. And
+ * reasoning that clients keep for the gateway and cannot read or change.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { InferenceResult } from "sluice-gateway/services";
@@ -10,7 +13,10 @@ import type {
   Completion,
 } from "../../../../plugins/inference/completions/api.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
-import { createReasoningSeal } from "../../../../plugins/inference/completions/sealed-reasoning.ts";
+import {
+  createReasoningSeal,
+  maxReasoningBytes,
+} from "../../../../plugins/inference/completions/sealed-reasoning.ts";
 import { wholeMessage, type Rendering } from "../../../../plugins/inference/messages/answer.ts";
 import { MessagesStream } from "../../../../plugins/inference/messages/stream.ts";
 import { responseRenderer } from "../../../../plugins/inference/responses/renderer.ts";
@@ -255,3 +261,32 @@ function messageOf({ parts }: RandomAnswer): Parameters<AnswerRenderer["whole"]>
     logprobs: undefined,
   };
 }
+
+test("sealed reasoning can be opened with the same secret, and shows nothing of its text", () => {
+  const text = "Ünder the file is a.txt";
+  const sealed = seal.seal(text) ?? "";
+  assert.equal(createReasoningSeal(createSeal("secret")).open(sealed), text);
+  assert.ok(!Buffer.from(sealed, "base64").includes("a.txt"));
+  assert.notEqual(seal.seal(text), sealed);
+});
+
+test("another secret, a changed byte and foreign texts are not opened", () => {
+  const sealed = seal.seal("thought") ?? "";
+  assert.equal(createReasoningSeal(createSeal("other")).open(sealed), undefined);
+  const bytes = Buffer.from(sealed, "base64");
+  for (let at = 0; at < bytes.length; at++) {
+    const changed = Buffer.from(bytes);
+    changed[at] = (changed[at] ?? 0) ^ 1;
+    assert.equal(seal.open(changed.toString("base64")), undefined, `byte ${at}`);
+  }
+  for (const foreign of ["", "gAAAAAB", "%%%", "AQ==", "a".repeat(1_000_000)]) {
+    assert.equal(seal.open(foreign), undefined);
+  }
+});
+
+test("reasoning up to 64 KiB is sealed, and nothing longer", () => {
+  const longest = "x".repeat(maxReasoningBytes);
+  assert.equal(seal.open(seal.seal(longest) ?? ""), longest);
+  assert.equal(seal.seal(`${longest}x`), undefined);
+  assert.equal(seal.seal(""), undefined);
+});

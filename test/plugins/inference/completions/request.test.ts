@@ -232,62 +232,45 @@ describe("bytes that are kept during an answer", () => {
 });
 
 describe("a request is refused with a reason for", () => {
-  it("a model that is missing or not a string", () => {
-    for (const model of [undefined, null, "", 1, {}, ["a"]]) {
-      assert.match(refused(chatBody({ model })), /^model: /);
-    }
-  });
-
-  it("messages that are missing, empty or not a list", () => {
-    for (const messages of [undefined, null, [], {}, "Hi", 1]) {
-      assert.match(refused(chatBody({ messages })), /^messages: expected a list/);
-    }
-  });
+  const limits = ["5", 0, -1, 1.5, 1e9, true, {}, []];
+  const usages = ["true", 1, {}, []].map((value) => ({ include_usage: value }));
+  const wrong: readonly [name: string, values: readonly unknown[], reason: string][] = [
+    ["model", [undefined, null, "", 1, {}, ["a"]], "model: "],
+    ["messages", [undefined, null, [], {}, "Hi", 1], "messages: expected a list"],
+    ["stream", ["true", 1, {}, []], "stream: "],
+    ["stream_options", [true, "x", 1, []], "stream_options: "],
+    ["stream_options", usages, "stream_options.include_usage: expected true or false"],
+    ["max_tokens", limits, "max_tokens: "],
+    ["max_completion_tokens", limits, "max_completion_tokens: "],
+    ["chat_template_kwargs", [true, "x", 1, []], "chat_template_kwargs: "],
+    ["extra_body", [true, "x", 1, []], "extra_body: "],
+  ];
+  for (const [name, values, reason] of wrong) {
+    it(`${name} of another form: ${reason}`, () => {
+      for (const value of values)
+        assert.ok(refused(chatBody({ [name]: value })).startsWith(reason));
+    });
+  }
 
   it("an invalid message, with its index", () => {
     const good = { role: "user", content: "Hi" };
+    const part = (one: unknown): object => ({ ...good, content: [one] });
     const bad: readonly [unknown, string][] = [
-      [null, ": expected an object"],
-      ["Hi", ": expected an object"],
-      [[], ": expected an object"],
-      [{}, ".role: "],
-      [{ content: "Hi" }, ".role: "],
-      [{ role: "", content: "Hi" }, ".role: "],
-      [{ role: 1, content: "Hi" }, ".role: "],
+      ...[null, "Hi", []].map((one): [unknown, string] => [one, ": expected an object"]),
+      ...[undefined, "", 1].map((role): [unknown, string] => [{ ...good, role }, ".role: "]),
       [{ ...good, name: 1 }, ".name: "],
       [{ ...good, content: 1 }, ".content: "],
       [{ ...good, content: {} }, ".content: "],
-      [{ ...good, content: ["Hi"] }, ".content[0]: "],
-      [{ ...good, content: [null] }, ".content[0]: "],
-      [{ ...good, content: [{ text: "Hi" }] }, ".content[0].type: "],
-      [{ ...good, content: [{ type: 1 }] }, ".content[0].type: "],
-      [{ ...good, content: [{ type: "text" }] }, ".content[0].text: "],
-      [{ ...good, content: [{ type: "text", text: 1 }] }, ".content[0].text: "],
+      [part("Hi"), ".content[0]: "],
+      [part(null), ".content[0]: "],
+      [part({ text: "Hi" }), ".content[0].type: "],
+      [part({ type: 1 }), ".content[0].type: "],
+      [part({ type: "text" }), ".content[0].text: "],
+      [part({ type: "text", text: 1 }), ".content[0].text: "],
     ];
     for (const [message, why] of bad) {
       const reason = refused(chatBody({ messages: [good, message] }));
       assert.ok(reason.startsWith(`messages[1]${why}`), reason);
-    }
-  });
-
-  const wrongTypes: readonly [string, readonly unknown[]][] = [
-    ["stream", ["true", 1, {}, []]],
-    ["stream_options", [true, "x", 1, []]],
-    ["max_tokens", ["5", 0, -1, 1.5, 1e9, true, {}, []]],
-    ["max_completion_tokens", ["5", 0, -1, 1.5, 1e9, true, {}, []]],
-    ["chat_template_kwargs", [true, "x", 1, []]],
-    ["extra_body", [true, "x", 1, []]],
-  ];
-  for (const [name, values] of wrongTypes) {
-    it(`${name} of another type`, () => {
-      for (const value of values) assert.ok(refused(chatBody({ [name]: value })).startsWith(name));
-    });
-  }
-
-  it("include_usage that is not a boolean", () => {
-    for (const value of ["true", 1, {}, []]) {
-      const reason = refused(chatBody({ stream_options: { include_usage: value } }));
-      assert.match(reason, /^stream_options\.include_usage: expected true or false/);
     }
   });
 

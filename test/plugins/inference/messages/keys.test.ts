@@ -1,7 +1,6 @@
 /** The key of a request to the Messages API: two headers, refusals in its shape, and nothing in logs. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { WebSocket } from "ws";
 import { environment, openReceiver } from "../../edge/trace/otlp-receiver.ts";
 import { model, type Answer, type RequestOptions } from "../chat/gateway.ts";
 import { messagesBody, startMessages, type MessagesGateway } from "./gateway.ts";
@@ -165,26 +164,6 @@ describe("refusals", { timeout: 60_000 }, () => {
     assertError(await get("/none/v1/models"), 404, "not_found_error", "GATEWAY_NOT_FOUND");
     const missing = await get("/classic/v1/models/No/Such-1");
     assertError(missing, 404, "not_found_error", "MODEL_NOT_FOUND");
-  });
-});
-
-describe("a WebSocket", { timeout: 60_000 }, () => {
-  it("is answered with 426, so that clients use HTTP at once", async () => {
-    const { url, key } = gateway.gateway;
-    for (const path of paths.slice(0, 2)) {
-      const socket = new WebSocket(url.replace("http", "ws") + path, {
-        headers: { "x-api-key": key },
-      });
-      const answer = await new Promise<unknown[]>((resolve, reject) => {
-        socket.on("open", () => reject(new Error("the socket must not open")));
-        socket.on("error", reject);
-        socket.on("unexpected-response", (_, answered) => {
-          answered.resume();
-          resolve([answered.statusCode, answered.headers.allow]);
-        });
-      });
-      assert.deepEqual(answer, [426, "POST"]);
-    }
   });
 });
 

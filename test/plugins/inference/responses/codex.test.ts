@@ -1,11 +1,14 @@
 /**
  * A conversation in the shape of Codex's requests (recorded with 0.169.0): no instructions but several developer
- * messages, tools that the provider would run, a tool with free text, and reasoning that comes back.
+ * messages, tools that the provider would run, a tool with free text, and reasoning that comes back. And refusals in
+ * the shape of OpenAI's errors, whose code is in `X-Sluice-Error`; clients.slow.test.ts has those of the steps.
  */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test, after, before, describe, it } from "node:test";
 import { assertEvents } from "./check-stream.ts";
-import { callDelta, deltas, eventsOf, startResponses } from "./gateway.ts";
+import { callDelta, deltas, eventsOf, startResponses, type ResponsesGateway } from "./gateway.ts";
+import { raw } from "../networks/worker-scripts.ts";
+import type { Answer } from "../chat/gateway.ts";
 
 const headers = {
   "session-id": "0199-session",
@@ -13,6 +16,12 @@ const headers = {
   originator: "codex_exec",
   "x-client-request-id": "0199-thread",
 };
+
+let gateway: ResponsesGateway;
+before(async () => {
+  gateway = await startResponses();
+});
+after(() => gateway[Symbol.asyncDispose]());
 
 function said(role: string, ...texts: readonly string[]): object {
   return { type: "message", role, content: texts.map((text) => ({ type: "input_text", text })) };
@@ -55,7 +64,6 @@ const first = {
 };
 
 test("Codex's turn with reasoning, a function and a custom tool", { timeout: 30_000 }, async () => {
-  await using gateway = await startResponses();
   const text = '*** Begin Patch\n"a"\n*** End Patch';
   gateway.worker.script(
     deltas(
@@ -80,10 +88,9 @@ test("Codex's turn with reasoning, a function and a custom tool", { timeout: 30_
   );
   const events = await gateway.events(first, { headers });
   assertEvents(events);
-  const { body } = gateway.worker.received[0] ?? assert.fail();
   const description =
     "Edits files.\n\nThe input must match this lark grammar:\nstart: begin hunk+ end";
-  assert.deepEqual(body, {
+  assert.deepEqual(gateway.lastBody(), {
     model: "Test/Model-1",
     messages: [
       { role: "system", content: "You are Codex.\nBe brief.\n\nApproval is never needed." },
@@ -151,9 +158,7 @@ test("Codex's turn with reasoning, a function and a custom tool", { timeout: 30_
     ],
   };
   assertEvents(await gateway.events(second, { headers }));
-  const sent = gateway.worker.received.at(-1)?.body["messages"];
-  assert.ok(Array.isArray(sent));
-  assert.deepEqual(sent.slice(3), [
+  assert.deepEqual(gateway.lastBody().messages.slice(3), [
     {
       role: "assistant",
       content: "I look.",
@@ -177,7 +182,6 @@ test("Codex's turn with reasoning, a function and a custom tool", { timeout: 30_
 });
 
 test("a model that writes the text of a custom tool instead of JSON", async () => {
-  await using gateway = await startResponses();
   const begin = { id: "call_b", name: "apply_patch" };
   gateway.worker.script(deltas([callDelta(0, "*** Begin Patch", begin)], "tool_calls"));
   const whole = assertEvents(await gateway.events(first));
@@ -186,4 +190,43 @@ test("a model that writes the text of a custom tool instead of JSON", async () =
   gateway.worker.script(deltas([callDelta(0, '{"input":"*** Beg', begin)], "length"));
   const { status, output } = assertEvents(await gateway.events(first));
   assert.deepEqual([status, output[0].status, output[0].input], ["incomplete", "incomplete", ""]);
+});
+
+const inTime = { timeout: 30_000 };
+
+function assertError(answer: Answer, status: number, code: string, error: object): void {
+  assert.equal(answer.status, status, answer.text);
+  const { message, ...rest } = answer.json.error;
+  assert.deepEqual(Object.keys(answer.json), ["error"]);
+  assert.equal(typeof message, "string");
+  assert.deepEqual(rest, { param: "", ...error });
+  assert.equal(answer.headers["x-sluice-error"], code);
+  assert.equal(answer.headers["content-type"], "application/json");
+}
+
+describe("a refusal", inTime, () => {
+  it("of the core: no JSON, another type, too large, too deep, an unknown network", async () => {
+    const invalid = { type: "invalid_request_error", code: "invalid_request" };
+    const path = "/v1/responses";
+    assertError(await gateway.send("{", { path }), 400, "INVALID_REQUEST", invalid);
+    const deep = "[".repeat(200) + "]".repeat(200);
+    assertError(await gateway.send(deep, { path }), 400, "GATEWAY_INVALID_PARAMS", invalid);
+    assertError(await gateway.send("[1]", { path }), 400, "INVALID_REQUEST", invalid);
+    const xml = { path, headers: { "content-type": "text/xml" } };
+    assertError(await gateway.send("<a/>", xml), 415, "GATEWAY_INVALID_PARAMS", invalid);
+    const large = JSON.stringify({ input: "x".repeat(11 * 1024 * 1024) });
+    assertError(await gateway.send(large, { path }), 413, "GATEWAY_INVALID_PARAMS", invalid);
+    const elsewhere = await gateway.create({}, { path: "/none/v1/responses" });
+    assertError(elsewhere, 404, "GATEWAY_NOT_FOUND", invalid);
+    assert.equal((await gateway.create({}, { path: "/classic/v1/responses" })).status, 200);
+  });
+
+  it("of a prompt that is too long has a code that clients know", async () => {
+    const problem = { message: "maximum context length is 10 tokens. you requested 20" };
+    const json = { "content-type": "application/json" };
+    gateway.worker.script(raw(400, json, [JSON.stringify({ error: problem })]));
+    const { status, json: body } = await gateway.create();
+    const { code, param } = body.error;
+    assert.deepEqual([status, code, param], [400, "context_length_exceeded", "input"]);
+  });
 });

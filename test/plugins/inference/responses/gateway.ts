@@ -1,46 +1,24 @@
 /** A whole gateway with one scripted worker, for tests of the surface `responses`. */
 import assert from "node:assert/strict";
 import {
-  chatBody,
   model,
-  startChat,
-  type Answer,
-  type ChatGateway,
+  networksFor,
+  startApi,
+  type ApiGateway,
   type ChatOptions,
-  type RequestOptions,
 } from "../chat/gateway.ts";
 import { dataOf } from "../networks/chat-events.ts";
-import { hello } from "../networks/native-events.ts";
 
-/** Networks whose workers get translated requests, and those whose workers have the API themselves. */
-export const networks = [
-  ["translated", "passes: [tools, sampling, format, logprobs, images, reasoning]"],
-  ["native", "passes: [tools, sampling, format, logprobs, images, reasoning], speaks: [responses]"],
-] as const;
-
-export const everything = "passes: [tools, sampling, format, logprobs, images, reasoning]";
+export const networks = networksFor("responses");
 
 // oxlint-disable-next-line typescript/no-explicit-any -- as `Answer.json`
 export type Event = any;
 
-export interface ResponsesGateway extends ChatGateway {
-  create(members?: object, options?: RequestOptions): Promise<Answer>;
-  /** Returns the events of a streamed response. Their numbers must be 0, 1, 2 … */
-  events(members?: object, options?: RequestOptions): Promise<Event[]>;
-}
+export type ResponsesGateway = ApiGateway<Event>;
 
-export async function startResponses(options: ChatOptions = {}): Promise<ResponsesGateway> {
-  const chat = await startChat({ network: everything, otherwise: hello, ...options });
-  const create: ResponsesGateway["create"] = (members = {}, ask = {}) =>
-    chat.send({ model, input: "Hi", ...members }, { path: "/v1/responses", ...ask });
-  return Object.assign(chat, {
-    create,
-    async events(members: object = {}, ask: RequestOptions = {}) {
-      const answer = await create({ stream: true, ...members }, ask);
-      assert.equal(answer.status, 200, answer.text);
-      return eventsOf(answer.text);
-    },
-  });
+export function startResponses(options: ChatOptions = {}): Promise<ResponsesGateway> {
+  const bodyOf = (members: object): object => ({ model, input: "Hi", ...members });
+  return startApi("/v1/responses", bodyOf, eventsOf, options);
 }
 
 /** Parses a stream. The name of each event must be its type. */
@@ -65,7 +43,5 @@ export function callDelta(
     tool_calls: [{ index, ...(begin && { id: begin.id, type: "function" }), function: called }],
   };
 }
-
-export { chatBody, model };
 
 export { streamedDeltas as deltas, wholeMessage as message } from "../networks/native-events.ts";

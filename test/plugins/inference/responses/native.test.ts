@@ -6,13 +6,12 @@ import { randomJunk } from "../completions/random-choices.ts";
 import { eventOf } from "../networks/chat-events.ts";
 import { raw, usageOf, workerSecret } from "../networks/worker-scripts.ts";
 import type { Script } from "../networks/scripted-worker.ts";
-import { tokenMilli, type Answer } from "../chat/gateway.ts";
+import { model, tokenMilli, type Answer } from "../chat/gateway.ts";
 import { assertEvents, assertResponse } from "./check-stream.ts";
 import {
   callDelta,
   deltas,
   eventsOf,
-  model,
   networks,
   startResponses,
   type Event,
@@ -49,9 +48,8 @@ function completed(output: readonly object[], more: object = {}): object {
 async function sentFor(members: object): Promise<{ body: Event; answer: Answer }> {
   const answer = await gateway.create(members);
   assert.equal(answer.status, 200, answer.text);
-  const { path, body } = gateway.worker.received.at(-1) ?? assert.fail();
-  assert.equal(path, "/v1/responses");
-  return { body, answer };
+  assert.equal(gateway.worker.received.at(-1)?.path, "/v1/responses");
+  return { body: gateway.lastBody(), answer };
 }
 
 describe("a worker with the Responses API gets", inTime, () => {
@@ -94,14 +92,19 @@ describe("a worker with the Responses API gets", inTime, () => {
     await using own = await startResponses({ network: "speaks: [responses]" });
     const { headers } = await own.create({ temperature: 0.5, reasoning: { effort: "low" } });
     assert.equal(headers["x-sluice-ignored"], "temperature, reasoning.effort");
-    const { body } = own.worker.received.at(-1) ?? assert.fail();
-    assert.deepEqual(body, { model, input: "Hi", reasoning: {}, stream: false, store: false });
+    assert.deepEqual(own.lastBody(), {
+      model,
+      input: "Hi",
+      reasoning: {},
+      stream: false,
+      store: false,
+    });
     assert.equal((await own.create({ tools: [edit] })).status, 400);
     const said = { role: "user", content: "Hi" };
     const thought = { type: "reasoning", summary: [], encrypted_content: "of the worker" };
     const second = await own.create({ input: [said, thought] });
     assert.equal(second.headers["x-sluice-ignored"], "input.reasoning");
-    assert.deepEqual(own.worker.received.at(-1)?.body["input"], [said]);
+    assert.deepEqual(own.lastBody().input, [said]);
     const { body: passed } = await sentFor({ input: [said, thought] });
     assert.deepEqual(passed.input, [said, thought]);
   });
@@ -111,8 +114,13 @@ describe("a worker with the Responses API gets", inTime, () => {
     const unknown = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`x${at}`, at]));
     const withheld = { temperature: 2, reasoning: { effort: "high" } };
     const { headers } = await own.create({ ...unknown, ...withheld });
-    const { body } = own.worker.received.at(-1) ?? assert.fail();
-    assert.deepEqual(body, { model, input: "Hi", reasoning: {}, stream: false, store: false });
+    assert.deepEqual(own.lastBody(), {
+      model,
+      input: "Hi",
+      reasoning: {},
+      stream: false,
+      store: false,
+    });
     assert.match(String(headers["x-sluice-ignored"]), /x14, other, temperature, reasoning.effort$/);
   });
 

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { assertEvents } from "./check-stream.ts";
-import { model, startResponses, type ResponsesGateway } from "./gateway.ts";
+import { model } from "../chat/gateway.ts";
+import { startResponses, type ResponsesGateway } from "./gateway.ts";
 
 let gateway: ResponsesGateway;
 let plain: ResponsesGateway;
@@ -194,8 +195,8 @@ describe("ignored and named", { timeout: 30_000 }, () => {
       await ignoredOf(members),
       "input.reasoning.encrypted_content, input.reasoning.summary, input.phase, tools.mcp",
     );
-    const { body } = gateway.worker.received.at(-1) ?? assert.fail();
-    assert.deepEqual([body["messages"], body["tools"]], [[user], undefined]);
+    const { messages, tools } = gateway.lastBody();
+    assert.deepEqual([messages, tools], [[user], undefined]);
   });
 });
 
@@ -249,7 +250,7 @@ describe("carried to the worker", { timeout: 30_000 }, () => {
   async function bodyOf(members: object): Promise<Readonly<Record<string, unknown>>> {
     const { status, text } = await gateway.create(members);
     assert.equal(status, 200, text);
-    return gateway.worker.received.at(-1)?.body ?? assert.fail();
+    return gateway.lastBody();
   }
 
   it("sampling, log probabilities, effort and limits", async () => {

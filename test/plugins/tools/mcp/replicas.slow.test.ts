@@ -1,15 +1,15 @@
 /** Sessions whose requests reach different gateways, each in a process of its own, on one PostgreSQL. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { request, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { createSeal } from "../../../../src/store/seal.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "../../../e2e/gateway-process.ts";
-import { ask, mcpPipeline, mcpTools, type Parsed } from "../../../e2e/mcp-gateway.ts";
+import { ask, mcpPipeline, mcpTools } from "../../../e2e/mcp-gateway.ts";
 import { createDatabase } from "../../../store/servers.ts";
 import { until, upgrade } from "../../billing/shipping/fixture.ts";
+import { streamedCall } from "./streamed-call.ts";
 
 interface Replica {
   readonly url: string;
@@ -52,66 +52,38 @@ after(async () => {
 
 const rpc = (method: string, params: object): object => ({ jsonrpc: "2.0", id: 1, method, params });
 
-async function begin(replica: Replica): Promise<Record<string, string>> {
+async function begin(replica: Replica): Promise<string> {
   const params = { protocolVersion: "2025-11-25", capabilities: { elicitation: {} } };
   const { headers } = await ask(replica, { body: rpc("initialize", params) });
-  return { "mcp-session-id": String(headers["mcp-session-id"]) };
+  return String(headers["mcp-session-id"]);
 }
 
-async function* callTool(
-  replica: Replica,
-  session: Record<string, string>,
-  name: string,
-  input: object,
-): AsyncGenerator<Parsed, undefined> {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-  const sent = request(`${replica.url}/mcp`, {
-    method: "POST",
-    headers: {
-      authorization: `Bearer ${replica.key}`,
-      "content-type": "application/json",
-      accept: "application/json, text/event-stream",
-      ...session,
-    },
-  });
-  sent.on("response", resolve).on("error", reject);
-  sent.end(JSON.stringify(rpc("tools/call", { name, arguments: input })));
-  let text = "";
-  for await (const chunk of (await promise).setEncoding("utf8")) {
-    text += chunk as string;
-    for (let end = text.indexOf("\n\n"); end !== -1; end = text.indexOf("\n\n")) {
-      const line = text.slice(0, end).split("data: ")[1];
-      text = text.slice(end + 2);
-      if (line !== undefined) yield JSON.parse(line);
-    }
-  }
-  return undefined;
-}
+const inSession = (id: string): Record<string, string> => ({ "mcp-session-id": id });
 
 test("an answer to a question reaches the call on the other gateway", async () => {
   const session = await begin(two);
-  const call = callTool(one, session, "write", { to: "Alice" });
-  const { value: question } = await call.next();
+  const { messages } = streamedCall(one, session, "write", { to: "Alice" });
+  const { value: question } = await messages.next();
   assert.equal(question.method, "elicitation/create");
   const result = { action: "accept", content: { confirm: true } };
   const body = { jsonrpc: "2.0", id: question.id, result };
   const madeUp = { ...body, id: "made up" };
-  assert.equal((await ask(two, { body: madeUp, headers: session })).status, 202);
+  assert.equal((await ask(two, { body: madeUp, headers: inSession(session) })).status, 202);
   const declined = { ...body, result: { action: "decline" } };
   assert.equal((await ask(two, { body: declined, key: other })).status, 202, "it has no effect");
-  assert.equal((await ask(two, { body, headers: session })).status, 202);
-  const { value: answer } = await call.next();
+  assert.equal((await ask(two, { body, headers: inSession(session) })).status, 202);
+  const { value: answer } = await messages.next();
   const { isError, _meta: meta } = answer.result;
   assert.deepEqual([isError, meta.toolName, meta.usedCUMilli], [undefined, "write", 1000]);
 });
 
 test("a cancellation ends the question of the call on the other gateway", async () => {
   const session = await begin(one);
-  const call = callTool(one, session, "write", { to: "Bob" });
-  await call.next();
+  const { messages } = streamedCall(one, session, "write", { to: "Bob" });
+  await messages.next();
   const body = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } };
-  assert.equal((await ask(two, { body, headers: session })).status, 202);
-  const { value: answer } = await call.next();
+  assert.equal((await ask(two, { body, headers: inSession(session) })).status, 202);
+  const { value: answer } = await messages.next();
   assert.equal(answer.result._meta.errorCode, "GATEWAY_CONFIRMATION_REQUIRED");
 });
 
@@ -119,11 +91,11 @@ test("the log level of a session applies on the other gateway", async () => {
   const session = await begin(one);
   const set = await ask(one, {
     body: rpc("logging/setLevel", { level: "error" }),
-    headers: session,
+    headers: inSession(session),
   });
   assert.deepEqual(set.json.result, {});
   await until(async () => {
-    const { value: first } = await callTool(two, session, "logs", {}).next();
+    const { value: first } = await streamedCall(two, session, "logs", {}).messages.next();
     return first?.method === "notifications/message" && first.params.level === "error";
   });
 });
@@ -131,8 +103,8 @@ test("the log level of a session applies on the other gateway", async () => {
 test("a session that is ended on one gateway ends on the other one", async () => {
   const session = await begin(one);
   const ping = async (): Promise<number> =>
-    (await ask(two, { body: rpc("ping", {}), headers: session })).status;
+    (await ask(two, { body: rpc("ping", {}), headers: inSession(session) })).status;
   assert.equal(await ping(), 200);
-  assert.equal((await ask(one, { method: "DELETE", headers: session })).status, 204);
+  assert.equal((await ask(one, { method: "DELETE", headers: inSession(session) })).status, 204);
   await until(async () => (await ping()) === 404);
 });

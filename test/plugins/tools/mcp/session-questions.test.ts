@@ -1,7 +1,9 @@
-/** Questions during a call of a session: who is asked, which answers count, and what ends the wait. */
+/**
+ * Questions during a call of a session: who is asked, which answers count, and what ends the wait. And the state
+ * machine of a call's event stream: its opening, what keeps it alive, and what a slow client misses.
+ */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
-import { request, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { createSessionQuestions } from "../../../../plugins/tools/mcp/session-questions.ts";
@@ -16,6 +18,9 @@ import {
   type Parsed,
 } from "../../../e2e/mcp-gateway.ts";
 import { seen } from "../../../e2e/mcp-tools.ts";
+import { streamedCall } from "./streamed-call.ts";
+import { EventStream } from "../../../../plugins/tools/mcp/event-stream.ts";
+import type { Exchange, Sink } from "../../../../src/plugin.ts";
 
 const clock = manualClock();
 let gateway: TestGateway;
@@ -74,38 +79,14 @@ interface Conversation {
 /** Calls the write tool in a session whose client can show forms. */
 async function converse(revision?: string): Promise<Conversation> {
   const session = await begin({ elicitation: {} }, revision);
-  const { promise, resolve } = Promise.withResolvers<IncomingMessage>();
-  const req = request(`${gateway.url}/mcp`, {
-    method: "POST",
-    headers: {
-      authorization: `Bearer ${gateway.key}`,
-      "content-type": "application/json",
-      "mcp-session-id": session,
-      ...events,
-    },
-  });
-  req.on("response", resolve).on("error", () => {});
-  req.end(JSON.stringify(write));
-  const messages = messagesOf(await promise);
+  const { messages, leave } = streamedCall(gateway, session, "write", { to: "Alice" });
   return {
     session,
     next: async () => (await messages.next()).value,
     answer: (id, more, key = gateway.key) =>
       ask(gateway, { body: { jsonrpc: "2.0", id, ...more }, key }),
-    leave: () => req.destroy(),
+    leave,
   };
-}
-
-async function* messagesOf(response: IncomingMessage): AsyncGenerator<Parsed> {
-  let text = "";
-  for await (const chunk of response.setEncoding("utf8")) {
-    text += chunk as string;
-    for (let end = text.indexOf("\n\n"); end !== -1; end = text.indexOf("\n\n")) {
-      const line = text.slice(0, end).split("data: ")[1];
-      text = text.slice(end + 2);
-      if (line !== undefined) yield JSON.parse(line);
-    }
-  }
 }
 
 const accept = { result: { action: "accept", content: { confirm: true } } };
@@ -228,4 +209,112 @@ test("the answer to a question from before a reload reaches the waiting call", a
   assert.match(discovered.text, /"title":"Anew"/);
   await call.answer(question.id, accept);
   assert.equal((await call.next()).result._meta.toolName, "write");
+});
+
+interface Fake {
+  readonly x: Exchange;
+  readonly written: string[];
+  readonly sink: Sink;
+  opened: number;
+  ended: number;
+  /** The chunk that waited, with the end, for steps such as the one that charges. */
+  last: string | undefined;
+  room: boolean;
+}
+
+function fakeExchange(): Fake {
+  const written: string[] = [];
+  const sink: Sink = {
+    onDrain: undefined,
+    write(chunk) {
+      written.push(Buffer.from(chunk).toString());
+      return fake.room;
+    },
+    end(_, last) {
+      fake.ended++;
+      fake.last = last === undefined ? undefined : Buffer.from(last).toString();
+      if (fake.last !== undefined) written.push(fake.last);
+      return Promise.resolve();
+    },
+    fail() {},
+  };
+  const stream = (): Promise<Sink> => {
+    fake.opened++;
+    return Promise.resolve(sink);
+  };
+  // The stream uses nothing else of an exchange.
+  const x = { stream } as unknown as Exchange;
+  const fake: Fake = { x, written, sink, opened: 0, ended: 0, last: undefined, room: true };
+  return fake;
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const progressOf = (text: string): unknown =>
+  (JSON.parse(text.slice(text.indexOf("{"))) as { params?: { progress: unknown } }).params
+    ?.progress;
+
+test("a silent stream gets a comment every 15 s until its end", async () => {
+  const fake = fakeExchange();
+  const time = manualClock();
+  const stream = new EventStream(fake.x, time, { token: "1" });
+  stream.progress(1);
+  await settled();
+  time.advance(45_000);
+  assert.deepEqual(fake.written.slice(1), [": \n\n", ": \n\n", ": \n\n"]);
+  await stream.end("{}");
+  const { length } = fake.written;
+  time.advance(60_000);
+  assert.equal(fake.written.length, length);
+});
+
+test("a client that does not read misses progress, but never the answer", async () => {
+  const fake = fakeExchange();
+  const stream = new EventStream(fake.x, manualClock(), { token: "1" });
+  stream.progress(1);
+  await settled();
+  fake.room = false;
+  for (const done of [2, 3, 4]) stream.progress(done);
+  fake.sink.onDrain?.();
+  stream.progress(5);
+  stream.progress(6);
+  await stream.end("{}");
+  assert.deepEqual(fake.written.map(progressOf), [1, 2, 5, undefined]);
+});
+
+test("without a progress token no progress is sent; a question opens the stream, and a slow client does not miss it", async () => {
+  const fake = fakeExchange();
+  fake.room = false;
+  const stream = new EventStream(fake.x, manualClock(), {});
+  stream.progress(1);
+  assert.equal(stream.opened, false);
+  stream.request("a", "roots/list", {});
+  assert.equal(stream.opened, true);
+  await settled();
+  stream.request("b", "elicitation/create", { message: "?" });
+  await stream.end("{}");
+  const data = fake.written.map((text): unknown => JSON.parse(text.slice(text.indexOf("{"))));
+  assert.deepEqual(data, [
+    { jsonrpc: "2.0", id: "a", method: "roots/list", params: {} },
+    { jsonrpc: "2.0", id: "b", method: "elicitation/create", params: { message: "?" } },
+    {},
+  ]);
+});
+
+test("a client that does not read misses log messages, and the messages of a tool that logs without end are dropped", async () => {
+  const fake = fakeExchange();
+  const stream = new EventStream(fake.x, manualClock(), { level: "info" });
+  stream.log("t", "debug", "too mild");
+  assert.equal(stream.opened, false);
+  for (let at = 0; at < 5000; at++) stream.log("t", "info", at);
+  await settled();
+  assert.equal(fake.written.length, 1000);
+  fake.room = false;
+  stream.log("t", "info", "seen");
+  stream.log("t", "emergency", "missed");
+  fake.sink.onDrain?.();
+  stream.log("t", "info", "seen again");
+  await stream.end("{}");
+  stream.log("t", "info", "after the end");
+  const data = fake.written.slice(1000).map((text) => /"data":"([a-z ]+)"/.exec(text)?.[1]);
+  assert.deepEqual(data, ["seen", "seen again", undefined]);
 });

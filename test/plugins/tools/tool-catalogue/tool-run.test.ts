@@ -8,7 +8,7 @@ import {
   type ToolOutcome,
   type ToolResult,
 } from "sluice-gateway/services";
-import { bench, caller, settled, tool, type Bench } from "./fixture.ts";
+import { bench, caller, settled, tool, type Bench, type Caller } from "./fixture.ts";
 
 const codeOf = (outcome: ToolOutcome): string => (outcome.ok ? "ok" : outcome.code);
 
@@ -81,57 +81,54 @@ describe("a call that succeeds", () => {
 
 describe("a call that is refused before anything is done", () => {
   let ran = 0;
-  const counted = (more: Parameters<typeof tool>[0] = {}) =>
-    tool({
-      call() {
-        ran++;
-        return { ok: true, value: 1 };
-      },
-      ...more,
-    });
+  const counted = tool({
+    call() {
+      ran++;
+      return { ok: true, value: 1 };
+    },
+  });
 
-  it("arrives while the journal cannot be written", async () => {
+  /** Holds the credit of a caller until the returned function is called. */
+  function holdCredit({ charge }: Caller): () => void {
+    const asked = Promise.withResolvers<void>();
+    const open = charge.open.bind(charge);
+    charge.open = (...args) => asked.promise.then(() => open(...args));
+    return asked.resolve;
+  }
+
+  it("arrives while the journal cannot be written, or is from a caller that has already left", async () => {
     const before = ran;
-    const by = caller();
-    by.charge.unavailable = true;
-    assert.deepEqual(await ending(await bench(counted()), by), ["GATEWAY_SERVICE_UNAVAILABLE"]);
+    const unavailable = caller();
+    unavailable.charge.unavailable = true;
+    const b = await bench(counted);
+    assert.deepEqual(await ending(b, unavailable), ["GATEWAY_SERVICE_UNAVAILABLE"]);
+    const left = caller();
+    left.leaves();
+    assert.deepEqual(await ending(b, left), ["GATEWAY_TOOL_EXECUTION_ERROR"]);
     assert.equal(ran, before);
   });
 
   it("arrives while the meter must ask for its credit, and runs only after the answer", async () => {
     const before = ran;
     const by = caller();
-    const asked = Promise.withResolvers<void>();
-    const open = by.charge.open.bind(by.charge);
-    by.charge.open = (...args) => asked.promise.then(() => open(...args));
-    const calling = (await bench(counted())).call("echo", {}, by);
+    const giveCredit = holdCredit(by);
+    const calling = ending(await bench(counted), by);
     await settled();
     assert.equal(ran, before);
-    asked.resolve();
-    assert.equal((await calling).ok, true);
+    giveCredit();
+    assert.deepEqual(await calling, ["ok", "open 100", "settle echo 100"]);
     assert.equal(ran, before + 1);
-    assert.deepEqual(by.charge.log, ["open 100", "settle echo 100"]);
   });
 
   it("is from a caller that leaves while the meter asks for its credit", async () => {
     const before = ran;
     const by = caller();
-    const asked = Promise.withResolvers<void>();
-    const open = by.charge.open.bind(by.charge);
-    by.charge.open = (...args) => asked.promise.then(() => open(...args));
-    const calling = ending(await bench(counted()), by);
+    const giveCredit = holdCredit(by);
+    const calling = ending(await bench(counted), by);
     by.leaves();
-    asked.resolve();
+    giveCredit();
     const released = ["GATEWAY_TOOL_EXECUTION_ERROR", "open 100", "release 100"];
     assert.deepEqual(await calling, released);
-    assert.equal(ran, before);
-  });
-
-  it("is from a caller that has already left", async () => {
-    const before = ran;
-    const by = caller();
-    by.leaves();
-    assert.deepEqual(await ending(await bench(counted()), by), ["GATEWAY_TOOL_EXECUTION_ERROR"]);
     assert.equal(ran, before);
   });
 });
@@ -203,13 +200,10 @@ describe("a tool that misbehaves", () => {
 
   it("throws in its price function or in `before`", async () => {
     const price = { estimateMilliCu: 1, of: () => bug("price") };
-    assert.deepEqual(await ending(await bench(tool({ price }))), ["GATEWAY_INTERNAL_ERROR"]);
-    const before = () => bug("before");
-    assert.deepEqual(await ending(await bench(tool({ before }))), ["GATEWAY_INTERNAL_ERROR"]);
     const wordless = () => ({ ok: false, code: "GATEWAY_NOT_FOUND" }) as ToolFailure;
-    assert.deepEqual(await ending(await bench(tool({ before: wordless }))), [
-      "GATEWAY_INTERNAL_ERROR",
-    ]);
+    for (const more of [{ price }, { before: () => bug("before") }, { before: wordless }]) {
+      assert.deepEqual(await ending(await bench(tool(more))), ["GATEWAY_INTERNAL_ERROR"]);
+    }
   });
 
   it("returns a result too large for one string: fails and is charged, because its work is done", async () => {

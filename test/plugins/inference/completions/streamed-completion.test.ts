@@ -1,10 +1,14 @@
-/** Tests of the state machine of a streamed completion until its head is sent: what happens while a step is awaited. */
+/** Tests of the state machine of a streamed completion: until its head is sent, and at the end of each turn. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AnswerReader, Charge, Offer } from "sluice-gateway/services";
 import { chatApi } from "../../../../plugins/inference/chat/api.ts";
 import { createCompletion } from "../../../../plugins/inference/completions/completion.ts";
-import { StreamedCompletion } from "../../../../plugins/inference/completions/streamed-completion.ts";
+import {
+  atEndOfTurn,
+  StreamedCompletion,
+  type TurnWriter,
+} from "../../../../plugins/inference/completions/streamed-completion.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import type { Exchange, Reply, Sink } from "../../../../src/plugin.ts";
 import { chatBody } from "../chat/gateway.ts";
@@ -109,6 +113,58 @@ describe("a stream whose head has not been sent", () => {
     await assert.rejects(answer, /a step's bug/);
     assert.deepEqual(events, ["head", "abort"]);
     assert.equal(x.onAbort, undefined);
+  });
+});
+
+function unexpected(error: unknown): void {
+  assert.fail(String(error));
+}
+
+describe("at the end of a turn of the event loop", () => {
+  it("writers are notified in order, once per call, after everything else", async () => {
+    const written: string[] = [];
+    const writer = (name: string): TurnWriter => ({
+      onTurnEnd: () => written.push(name),
+      fail: unexpected,
+    });
+    const one = writer("one");
+    atEndOfTurn(one);
+    atEndOfTurn(writer("other"));
+    await Promise.resolve();
+    assert.deepEqual(written, []);
+    await settled();
+    assert.deepEqual(written, ["one", "other"]);
+    atEndOfTurn(one);
+    await settled();
+    assert.deepEqual(written, ["one", "other", "one"]);
+  });
+
+  it("a writer that is added while others are notified is notified, too", async () => {
+    const written: string[] = [];
+    const late: TurnWriter = { onTurnEnd: () => written.push("late"), fail: unexpected };
+    atEndOfTurn({ onTurnEnd: () => atEndOfTurn(late), fail: unexpected });
+    await settled();
+    assert.deepEqual(written, ["late"]);
+    atEndOfTurn(late);
+    await settled();
+    assert.deepEqual(written, ["late", "late"]);
+  });
+
+  it("a writer that throws gets its error, and the others are still notified", async () => {
+    const written: string[] = [];
+    const broken: TurnWriter = {
+      onTurnEnd() {
+        throw new Error("a bug");
+      },
+      fail: (error) => void written.push(String(error)),
+    };
+    atEndOfTurn(broken);
+    atEndOfTurn({ onTurnEnd: () => written.push("other"), fail: unexpected });
+    await settled();
+    assert.deepEqual(written, ["Error: a bug", "other"]);
+    atEndOfTurn({ onTurnEnd: () => written.push("later"), fail: unexpected });
+    await settled();
+    assert.equal(written.at(-1), "later");
   });
 });
 
