@@ -204,10 +204,11 @@ export type KeyJson = {
 };
 
 /**
+ * Workspaces and keys for operators, without the rules for customers.
+ *
  * When a method has returned, its change and the entry in the audit log are durable, and the gateway applies the change
  * at once. Methods throw or reject with a StoreError if the store cannot be used.
  */
-/** Workspaces and keys for operators, without the rules for customers. */
 export interface AccountsAdmin {
   readonly defaultCapabilities: readonly Capability[];
   /** Returns the terms that are in force now. */

@@ -1,5 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { FastifyReply } from "fastify";
+import { sum } from "../activity.ts";
 import { sendInvalidQuery, sendJson, sendRefusal } from "../answer.ts";
 import { queryOf } from "../input.ts";
 import type { DashboardDeps } from "../deps.ts";
@@ -149,7 +150,7 @@ function seriesJson(steps: readonly ExchangeSum[]): object {
   return {
     requests: steps.map(({ n }) => n),
     failed: steps.map(({ failed }) => failed),
-    refused: steps.map(({ codes }) => Object.values(codes).reduce((sum, n) => sum + n, 0)),
+    refused: steps.map(({ codes }) => sum(Object.values(codes))),
     p50_ms: quantiles(({ ms }) => ms, 0.5),
     p95_ms: quantiles(({ ms }) => ms, 0.95),
     p99_ms: quantiles(({ ms }) => ms, 0.99),

@@ -2,7 +2,7 @@
 import * as client from "openid-client";
 import type { SendRequest } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
-import type { OidcOptions } from "../options.ts";
+import type { OidcOptions } from "./user.ts";
 import type { FlowSecrets } from "./flow.ts";
 import { NoAnswerError, providerFetch } from "./provider-fetch.ts";
 import { isComplete, mergeClaims, type Claims } from "./user.ts";

@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { GatewayCode } from "sluice-gateway/plugin";
 import { StoreError } from "sluice-gateway/internal/store";
 import { sendJson, sendRefusal } from "../answer.ts";
-import type { OidcOptions } from "../options.ts";
+import type { OidcOptions } from "./user.ts";
 import type { DashboardDeps, OidcAccess } from "../deps.ts";
 import { addressOf } from "../request-address.ts";
 import type { SessionRef, Sessions } from "../session.ts";

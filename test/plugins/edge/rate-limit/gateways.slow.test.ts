@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { Redis as Client } from "ioredis";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
-import { leasedBuckets } from "../../../../plugins/edge/rate-limit/leased-buckets.ts";
+import {
+  leasedBuckets,
+  type LeasedBucket,
+} from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
 import { createTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { createSeal } from "../../../../src/store/seal.ts";

@@ -1,8 +1,10 @@
 /** Replicas with leased buckets on a real Redis, in a time that only the test moves. */
 import type { TestContext } from "node:test";
 import { Redis as Client } from "ioredis";
-import { leasedBuckets } from "../../../../plugins/edge/rate-limit/leased-buckets.ts";
-import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
+import {
+  leasedBuckets,
+  type LeasedBucket,
+} from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
 import type { BucketTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import type { Redis } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";

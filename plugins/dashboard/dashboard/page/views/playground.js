@@ -4,8 +4,14 @@ import { Choice, InputField, SelectField } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html, useEffect, useState } from "../parts/html.js";
 import { Explanation } from "../parts/explanation.js";
-import { callGateway, parsed, readChat, setKey } from "../parts/playground-call.js";
-import { clientCode, curlCode } from "../parts/playground-code.js";
+import {
+  callGateway,
+  clientCode,
+  curlCode,
+  parsed,
+  readChat,
+  setKey,
+} from "../parts/playground-call.js";
 import { ToolForm } from "../parts/playground-tools.js";
 import { useAnswer } from "../parts/poll.js";
 import { filter, setFilters } from "../parts/router.js";

@@ -5,7 +5,7 @@ import {
   openProvider,
   ProviderError,
 } from "../../../../../plugins/dashboard/dashboard/oidc/provider.ts";
-import type { OidcOptions } from "../../../../../plugins/dashboard/dashboard/options.ts";
+import type { OidcOptions } from "../../../../../plugins/dashboard/dashboard/oidc/user.ts";
 import { sendRequest, type SendRequest } from "../../../../../src/http/request.ts";
 import { manualClock } from "../../../../../src/testing/clock.ts";
 import {

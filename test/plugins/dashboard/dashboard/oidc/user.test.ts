@@ -6,7 +6,7 @@ import {
   mergeClaims,
   userOf,
 } from "../../../../../plugins/dashboard/dashboard/oidc/user.ts";
-import type { OidcOptions } from "../../../../../plugins/dashboard/dashboard/options.ts";
+import type { OidcOptions } from "../../../../../plugins/dashboard/dashboard/oidc/user.ts";
 import { createSeal } from "../../../../../src/store/seal.ts";
 
 const options: OidcOptions = {
