@@ -8,14 +8,12 @@ import { filter, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 30_000;
-/** @type {[string, string][]} */
 const ranges = [
   ["1h", "1 h"],
   ["24h", "24 h"],
   ["7d", "7 d"],
   ["30d", "30 d"],
 ];
-/** @type {[string, string][]} */
 const kinds = [
   ["route", "Route"],
   ["upstream", "Upstream"],
@@ -33,18 +31,8 @@ export function History() {
   return html`<${Panel} title=${title} aside=${data && total(data.total)}>
     <${ErrorLine} error=${error} />
     <div class="tools">
-      <${Choice}
-        label="Range"
-        options=${ranges}
-        chosen=${range}
-        choose=${(chosen) => setFilters({ range: chosen })}
-      />
-      <${Choice}
-        label="List by"
-        options=${kinds}
-        chosen=${by}
-        choose=${(chosen) => setFilters({ by: chosen, name: "" })}
-      />
+      <${Choice} label="Range" options=${ranges} chosen=${range} name="range" />
+      <${Choice} label="List by" options=${kinds} chosen=${by} name="by" reset=${{ name: "" }} />
       ${
         name !== "" &&
         html`<button type="button" class="plain" onClick=${() => setFilters({ name: "" })}>

@@ -53,7 +53,8 @@ export function KeysView({ session }) {
         label="State"
         options=${states}
         chosen=${state}
-        choose=${(chosen) => setFilters({ state: chosen, page: "" })}
+        name="state"
+        reset=${{ page: "" }}
       />
       <${OrderChoice} />
       ${

@@ -16,7 +16,6 @@ import { ToolForm } from "../parts/playground-tools.js";
 import { useAnswer } from "../parts/poll.js";
 import { filter, setFilters } from "../parts/router.js";
 
-/** @type {[string, string][]} */
 const titles = [
   ["chat", "Chat"],
   ["tools", "Tool"],
@@ -58,12 +57,7 @@ export function PlaygroundView() {
           onChange=${({ currentTarget }) => setFilters({ address: originOf(currentTarget.value) })}
         />
       </form>
-      <${Choice}
-        label="Kind of call"
-        options=${kinds}
-        chosen=${kind}
-        choose=${(chosen) => setFilters({ call: chosen })}
-      />
+      <${Choice} label="Kind of call" options=${kinds} chosen=${kind} name="call" />
     <//>
     <${Caller} key=${kind} kind=${kind} url=${address + data.paths[kind]} paths=${data.paths} />
   </div>`;

@@ -64,7 +64,8 @@ export function SpendView({ session }) {
         label="Range"
         options=${Object.entries(presets).map(([name, [title]]) => [name, title])}
         chosen=${range.preset}
-        choose=${(preset) => setFilters({ range: preset, from: "", to: "" })}
+        name="range"
+        reset=${{ from: "", to: "" }}
       />
       <${Dates} range=${range} />
       ${
@@ -77,12 +78,7 @@ export function SpendView({ session }) {
       }
     </div>
     <div class="tools">
-      <${Choice}
-        label="Break down by"
-        options=${groups}
-        chosen=${by}
-        choose=${(chosen) => setFilters({ by: chosen })}
-      />
+      <${Choice} label="Break down by" options=${groups} chosen=${by} name="by" />
       <${Csv} query=${query} />
     </div>
     ${data?.plan !== undefined && html`<${Month} month=${data.plan} />`}
