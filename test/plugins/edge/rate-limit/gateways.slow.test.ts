@@ -15,7 +15,7 @@ import { startRedis } from "../../../store/redis-server.ts";
 import { openRedis, until } from "../../../store/redis/open-redis.ts";
 import { createDatabase } from "../../../store/servers.ts";
 import { upgrade } from "../../billing/shipping/fixture.ts";
-import { assertBound, type Admission } from "./admissions.ts";
+import { assertBound, type Admission } from "./simulated-replicas.ts";
 
 const secret = "a secret of this deployment";
 const pipeline = `version: 1
