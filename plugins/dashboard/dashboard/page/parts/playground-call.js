@@ -1,5 +1,5 @@
 /** Calls of the gateway by the view Playground, and the code that makes the same calls. */
-import { ApiError } from "./api.js";
+import { ApiError, ask } from "./api.js";
 
 /** The key is stored only here, and is removed when the user leaves the view or reloads the page. */
 let key = "";
@@ -25,23 +25,12 @@ export function setKey(value) {
  */
 export async function callGateway(kind, body, took = () => {}) {
   if (key === "") throw new ApiError(0, "", "enter an API key first");
-  let response;
-  try {
-    response = await fetch("/dashboard/api/playground", {
-      method: "POST",
-      headers: { "x-sluice-dashboard": "1", "content-type": "application/json" },
-      body: JSON.stringify({ kind, key, ...(body !== undefined && { body }) }),
-      cache: "no-store",
-    });
-  } catch {
-    throw new ApiError(0, "", "the gateway does not answer");
-  }
-  const status = response.headers.get("x-playground-status");
-  if (status === null) {
-    const { error_code: code, error } = await response.json();
-    if (response.status === 401) document.dispatchEvent(new CustomEvent("signedout"));
-    throw new ApiError(response.status, code, error);
-  }
+  /** @type {Response} */
+  const response = await ask("playground", {
+    method: "POST",
+    body: { kind, key, body },
+    read: (whole) => whole,
+  });
   const cost = response.headers.get("x-playground-cost-milli-cu");
   let text = "";
   try {
@@ -56,7 +45,7 @@ export async function callGateway(kind, body, took = () => {}) {
     throw new ApiError(0, "", "the answer broke off");
   }
   return {
-    status: Number(status),
+    status: Number(response.headers.get("x-playground-status")),
     requestId: response.headers.get("x-request-id") ?? "",
     costMilliCu: cost === null ? undefined : Number(cost),
     text,

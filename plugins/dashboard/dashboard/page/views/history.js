@@ -4,7 +4,7 @@ import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html, useMemo } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, setFilters } from "../parts/router.js";
+import { filter, queryOf, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 30_000;
@@ -24,7 +24,7 @@ export function History() {
   const range = ranges.find(([each]) => each === filter("range"))?.[0] ?? "24h";
   const by = kinds.find(([each]) => each === filter("by"))?.[0] ?? "route";
   const name = filter("name");
-  const query = new URLSearchParams({ range, by, ...(name !== "" && { name }) });
+  const query = queryOf({ range, by, name });
   const { data, error } = usePolled(`history?${query}`, everyMs);
   const charts = useMemo(() => data && chartsOf(data), [data]);
   const title = name === "" ? "Health over time: all requests" : `Health over time: ${name}`;

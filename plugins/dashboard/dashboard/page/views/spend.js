@@ -1,4 +1,4 @@
-import { ApiError, askText } from "../parts/api.js";
+import { ApiError, ask } from "../parts/api.js";
 import {
   Bar,
   Bars,
@@ -15,7 +15,7 @@ import { Choice, WorkspaceSelect } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html, useMemo, useState } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, setFilters } from "../parts/router.js";
+import { filter, queryOf, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 30_000;
@@ -48,12 +48,7 @@ export function SpendView({ session }) {
   const by = groups.find(([each]) => each === filter("by"))?.[0] ?? groups[0]?.[0] ?? "key";
   const workspace = filter("workspace");
   const range = rangeOf();
-  const query = new URLSearchParams({
-    from: dateOf(range.from),
-    to: dateOf(range.to),
-    by,
-    ...(workspace !== "" && { workspace }),
-  });
+  const query = queryOf({ from: dateOf(range.from), to: dateOf(range.to), by, workspace });
   const { data, error } = usePolled(`spend?${query}`, everyMs);
   const isCurrent = data?.by === by;
   const chart = useMemo(() => (isCurrent ? chartData(data) : undefined), [data, isCurrent]);
@@ -135,7 +130,7 @@ function Csv({ query }) {
   const save = async () => {
     setNote("");
     try {
-      const text = await askText(`spend.csv?${query}`);
+      const text = await ask(`spend.csv?${query}`, { read: (response) => response.text() });
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
       link.download = `spend-by-${query.get("by")}-${query.get("from")}-${query.get("to")}.csv`;
