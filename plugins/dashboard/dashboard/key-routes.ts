@@ -97,6 +97,11 @@ function windowJson(
   };
 }
 
+const grantRefused = refused(
+  "GATEWAY_PERMISSION_DENIED",
+  "only a platform administrator can grant platform:admin",
+);
+
 async function create(
   deps: DashboardDeps,
   viewer: Viewer,
@@ -107,10 +112,7 @@ async function create(
   if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
   const wanted = read.value;
   if (isOutside(viewer, wanted.workspace_id)) return refused("GATEWAY_NOT_FOUND");
-  if (!mayGrant(viewer.only, wanted.capabilities)) {
-    const message = "only a platform administrator can grant platform:admin";
-    return refused("GATEWAY_PERMISSION_DENIED", message);
-  }
+  if (!mayGrant(viewer.only, wanted.capabilities)) return grantRefused;
   const { admin } = deps.accounts;
   const issued = await admin.createKey(
     {
@@ -154,10 +156,7 @@ const edit: KeyWork = async ({ accounts: { admin } }, key, body, by, viewer) => 
   const read = readKeyChange(body);
   if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
   const wanted = read.value;
-  if (!mayGrant(viewer.only, wanted.capabilities ?? [])) {
-    const message = "only a platform administrator can grant platform:admin";
-    return refused("GATEWAY_PERMISSION_DENIED", message);
-  }
+  if (!mayGrant(viewer.only, wanted.capabilities ?? [])) return grantRefused;
   const changed = await admin.setKey(
     key.id,
     {

@@ -41,12 +41,7 @@ export interface OidcUser {
 
 /** Returns a short text that depends on the provider, the client, the claims that are read and the environment. */
 export function providerId(
-  {
-    issuer,
-    clientId,
-    rolesClaim,
-    workspaceClaim,
-  }: Pick<OidcOptions, "issuer" | "clientId" | "rolesClaim" | "workspaceClaim">,
+  { issuer, clientId, rolesClaim, workspaceClaim }: OidcOptions,
   environment: Environment,
 ): string {
   const all = [issuer, clientId, rolesClaim, workspaceClaim, environment];
