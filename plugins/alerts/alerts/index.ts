@@ -10,7 +10,7 @@ interface Options {
   };
 }
 
-const alerts: JsonSchema = {
+const alertsSchema: JsonSchema = {
   type: "object",
   description: "Posts signed events to a webhook of the operator.",
   additionalProperties: false,
@@ -45,7 +45,7 @@ const alerts: JsonSchema = {
   },
 };
 
-export const sections = { alerts };
+export const sections = { alerts: alertsSchema };
 
 export default defineService<Options, undefined>({
   name: "alerts",

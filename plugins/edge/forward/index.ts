@@ -14,7 +14,7 @@ interface Options {
 /** The default of decisions.md section 4: 1 MiB. */
 const defaultBodyBytes = 1 << 20;
 
-const path = { type: "string", pattern: "^/[^?#]*[^/?#]$" };
+const pathSchema = { type: "string", pattern: "^/[^?#]*[^/?#]$" };
 const fieldChanges = {
   type: "object",
   additionalProperties: false,
@@ -48,11 +48,11 @@ export default defineSurface<Options>({
       },
       stripPrefix: {
         description: "Prefix to remove from the path. A path without it is answered with 404.",
-        ...path,
+        ...pathSchema,
       },
       prefix: {
         description: "Prefix to add to the path, after `stripPrefix` has been removed.",
-        ...path,
+        ...pathSchema,
       },
       request: {
         description: "Changes to the header fields that are sent to the upstream.",

@@ -137,7 +137,7 @@ test("details that are not as expected are ignored, and long names are cut", () 
 test("a failed reload lists the first faults", () => {
   assert.deepEqual(failedReload({ generation: 1, reload: { faults: [] } }), []);
   const fault = { code: "SLUICE_X", message: "unknown step", at: { line: 3, col: 1 } };
-  const faults = Array(20).fill(fault);
+  const faults = Array.from({ length: 20 }, () => fault);
   const [found] = failedReload({ generation: 4, reload: { faults } });
   assert.match(found?.raised.summary ?? "", /unknown step/);
   const data = found?.raised.data as { readonly faults: readonly object[] };

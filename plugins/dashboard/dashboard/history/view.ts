@@ -111,9 +111,9 @@ async function summed<Key>(
   for (const [index, row] of rows.entries()) {
     if (index % rowsPerTurn === rowsPerTurn - 1) await turn();
     const key = keyOf(row);
-    const sum = sums.get(key) ?? newSum();
-    sums.set(key, sum);
-    addStored(sum, row.sum);
+    const found = sums.get(key) ?? newSum();
+    sums.set(key, found);
+    addStored(found, row.sum);
   }
   return sums;
 }

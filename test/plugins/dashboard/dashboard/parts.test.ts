@@ -122,7 +122,7 @@ test("without a data folder, only the shared stores are shown", async () => {
   ]);
 });
 
-const { log, lines } = keptLog();
+const { log, lines: logged } = keptLog();
 
 const own = (n: number): number => n + 1;
 const ours = { name: "one", version: "1", isOwn: true, value: 2, heardMsAgo: 0 };
@@ -138,7 +138,7 @@ test("if the other gateways cannot be asked, the part of this one is still retur
   using all = askAllGateways({ replicas, name: "one", version: "1", log }, "topic", own);
   const { parts, isComplete } = await all.ask(1);
   assert.deepEqual([parts, isComplete], [[ours], false]);
-  assert.deepEqual(lines, ["warn dashboard: the other gateways cannot be asked"]);
+  assert.deepEqual(logged, ["warn dashboard: the other gateways cannot be asked"]);
 });
 
 test("equal texts have only common lines, whatever ends the lines", () => {

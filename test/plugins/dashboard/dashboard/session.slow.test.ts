@@ -134,11 +134,13 @@ test("after a restart, an ended session stays ended, and another continues, but 
   await gateway.gateway.stop();
   const statuses = async (): Promise<number[]> => {
     const restarted = await restart(gateway);
-    const asked = [left, kept].map(async (cookie) => {
+    const asked: number[] = [];
+    for (const cookie of [left, kept]) {
       const renamed = renamedFor(restarted, cookie);
-      return (await ask(restarted, "live", { cookie: renamed })).status;
-    });
-    return Promise.all(asked).finally(() => restarted.stop());
+      asked.push((await ask(restarted, "live", { cookie: renamed })).status);
+    }
+    await restarted.stop();
+    return asked;
   };
   assert.deepEqual(await statuses(), [401, 200]);
   // Another deployment may use the same store.

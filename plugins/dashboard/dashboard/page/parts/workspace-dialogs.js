@@ -26,8 +26,11 @@ export function NewWorkspaceDialog({ done }) {
   <//>`;
 }
 
-/** `milli`: the current limit in milli-CU. */
-function OverageField({ milli = undefined }) {
+/**
+ * `milli`: the current limit in milli-CU.
+ * @param {{ milli?: number }} props
+ */
+function OverageField({ milli }) {
   return html`<${CreditField}
     label="Limit of overage in CU"
     hint="Leave empty for no limit"
