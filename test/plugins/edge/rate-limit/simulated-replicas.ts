@@ -40,7 +40,7 @@ export function microsOf({ clock }: Pick<SimulatedRedis, "clock">): number {
 const epochMicros = 1_800_000_000_000_000;
 
 /** Undefined if Redis is not installed, and the test is skipped. */
-async function simulateRedis(t: TestContext): Promise<SimulatedRedis | undefined> {
+export async function simulateRedis(t: TestContext): Promise<SimulatedRedis | undefined> {
   const server = await startRedis(t);
   if (server === undefined) return undefined;
   const client = new Client(server.url);
