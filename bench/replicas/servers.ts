@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { Redis } from "ioredis";
-import type { NewKey } from "../../plugins/contracts/accounts-admin.ts";
+import type { NewKey } from "../../plugins/contracts/accounts.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
 import { createSeal } from "../../src/store/seal.ts";

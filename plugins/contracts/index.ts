@@ -4,9 +4,7 @@
  * removed. They are merged into the types of `sluice-gateway/plugin` in every program that imports this file.
  */
 export type * from "./accounts.ts";
-export type * from "./accounts-admin.ts";
 export type * from "./confidential.ts";
-export * from "./decimal.ts";
 export type * from "./decoder.ts";
 export type * from "./errors.ts";
 export type * from "./evidence.ts";
@@ -21,18 +19,15 @@ export type * from "./ledger-subscriptions.ts";
 export type * from "./ledger.ts";
 export type * from "./meter.ts";
 export * from "./model-list.ts";
-export type * from "./network-kinds.ts";
 export type * from "./networks.ts";
 export * from "./price.ts";
 export type * from "./pricing.ts";
 export * from "./principal.ts";
-export type * from "./proofs.ts";
-export type * from "./served-by.ts";
 export type * from "./tickets.ts";
-export * from "./time.ts";
 export type * from "./tool.ts";
 export type * from "./tool-catalogue.ts";
 export type * from "./tool-document.ts";
 export * from "./tool-result.ts";
 export * from "./usage.ts";
+export * from "./values.ts";
 export type * from "./workspaces.ts";

@@ -4,7 +4,7 @@
  * in nano-USD, and one nano-USD is one milli-CU.
  */
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { decimalText, parseDecimal, productHalfUp, type Decimal } from "./decimal.ts";
+import { decimalText, parseDecimal, productHalfUp, type Decimal } from "./values.ts";
 import type { ClassPrices, Price, Pricing, TokenPrices } from "./pricing.ts";
 
 const zero: Decimal = { digits: 0n, places: 0 };

@@ -8,7 +8,7 @@ import {
   type BareGateway,
   type BareGatewayOptions,
 } from "sluice-gateway/internal/bare-gateway";
-import type { AccountsAdmin } from "./accounts-admin.ts";
+import type { AccountsAdmin } from "./accounts.ts";
 import type { Capability, PlanName } from "./principal.ts";
 
 export {

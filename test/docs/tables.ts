@@ -10,8 +10,8 @@ import {
   statusReasons,
 } from "../../src/base/errors.ts";
 import type { JsonSchema } from "../../src/plugin.ts";
-import { sections } from "../../plugins/alerts/alerts/options.ts";
-import { oidcSchema } from "../../plugins/dashboard/dashboard/options.ts";
+import { sections } from "../../plugins/alerts/alerts/index.ts";
+import { oidcSchema } from "../../plugins/dashboard/dashboard/index.ts";
 import { knownMethods } from "../../plugins/ledger/ledger/methods.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";

@@ -1,7 +1,6 @@
 import { statfs } from "node:fs/promises";
 import { failingServers } from "sluice-gateway/internal/http";
 import type { BackendStatus, RunningGateway } from "sluice-gateway/plugin";
-import { isObject } from "sluice-gateway/internal/toolkit";
 import { cut } from "./event.ts";
 import type { Problem } from "./problems.ts";
 
@@ -56,15 +55,24 @@ function backendProblem(
   };
 }
 
+/** The part of `RunningGateway.reload` that is read. The gateway makes this object, which is that of /pipelines. */
+interface LastReload {
+  readonly faults: readonly {
+    readonly code: string;
+    readonly message: string;
+    readonly at?: { readonly line: number };
+  }[];
+}
+
 export function failedReload({
   reload,
   generation,
 }: Pick<RunningGateway, "reload" | "generation">): Problem[] {
-  const { faults } = reload as { readonly faults?: unknown };
-  if (!Array.isArray(faults) || faults.length === 0) return [];
-  const listed = (faults as unknown[])
+  const { faults } = reload as LastReload;
+  if (faults.length === 0) return [];
+  const listed = faults
     .slice(0, maxFaults)
-    .map((fault) => faultJson(isObject(fault) ? fault : {}));
+    .map(({ code, message, at }) => ({ code, message: cut(message), line: at?.line }));
   const [first] = listed;
   return [
     {
@@ -77,19 +85,6 @@ export function failedReload({
       resolved: { type: "reload.recovered", summary: "pipeline.yaml is loaded again", data: {} },
     },
   ];
-}
-
-function faultJson({ code, message, at }: Readonly<Record<string, unknown>>): {
-  readonly code: string;
-  readonly message: string;
-  readonly line: number | undefined;
-} {
-  const line = isObject(at) && typeof at["line"] === "number" ? at["line"] : undefined;
-  return { code: textOf(code), message: cut(textOf(message)), line };
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
 }
 
 export function stuckExport(

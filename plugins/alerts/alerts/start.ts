@@ -14,13 +14,20 @@ import {
 import { LimitWatch } from "./limits.ts";
 import { MetricWatch } from "./metric-problems.ts";
 import { alertMetrics } from "./metrics.ts";
-import type { ActiveOptions } from "./options.ts";
 import { Problems } from "./problems.ts";
 
 /** Interval between two checks of everything except the limits. */
 export const lookMs = 10_000;
 /** Interval between two checks of the limits, which read the charges. */
 export const limitsMs = 60_000;
+
+/** The options of a gateway that sends alerts. */
+export interface ActiveOptions {
+  readonly url: string;
+  readonly secret: string;
+  readonly minFreePercent: number;
+  readonly stuckAfter: string;
+}
 
 /** The parts that a reload with other options keeps. */
 interface Kept {

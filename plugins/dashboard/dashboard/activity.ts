@@ -150,3 +150,7 @@ export class RecentCounter {
 export function quantile(durations: readonly number[], q: number): number | undefined {
   return durations.toSorted((a, b) => a - b)[Math.ceil(q * durations.length) - 1];
 }
+
+export function sum(numbers: readonly number[]): number {
+  return numbers.reduce((all, each) => all + each, 0);
+}

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { fastify, type FastifyInstance } from "fastify";
 import { parseJson, isObject } from "sluice-gateway/internal/toolkit";
 import { answerErrors, sendJson, sendRefusal } from "./answer.ts";
-import { crossSiteProblem, protect } from "./guard.ts";
+import { protectAnswers, refuseOtherSites } from "./guard.ts";
 import { health } from "./health.ts";
 import { historyRoutes } from "./history/view.ts";
 import { keyRoutes } from "./key-routes.ts";
@@ -33,7 +33,7 @@ export async function openApp(deps: DashboardDeps): Promise<FastifyInstance> {
 
 async function pages(scope: FastifyInstance, deps: DashboardDeps): Promise<void> {
   readJson(scope);
-  guard(scope);
+  protectAnswers(scope);
   refuseUnknown(scope);
   servePages(scope);
   const { oidc, environment } = deps;
@@ -59,12 +59,7 @@ function apiRoutes(
   sessions: Sessions,
   oidc: OidcSignIn | undefined,
 ): void {
-  // This is a hook of these routes, because a check of the path would miss percent-encoded letters.
-  api.addHook("onRequest", (request, reply, done) => {
-    const message = crossSiteProblem(request);
-    if (message === undefined) done();
-    else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
-  });
+  refuseOtherSites(api);
   const add = signedInRoutes(api, deps, sessions);
   signInRoutes(api, deps, sessions, oidc);
   keyRoutes(add, deps);
@@ -81,14 +76,6 @@ function apiRoutes(
     "platform",
   );
   explainRoute(add, deps);
-}
-
-function guard(scope: FastifyInstance): void {
-  scope.addHook("onRequest", (request, reply, done) => {
-    protect(reply);
-    void reply.header("x-request-id", request.id);
-    done();
-  });
 }
 
 function refuseUnknown(scope: FastifyInstance): void {

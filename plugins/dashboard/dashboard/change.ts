@@ -8,7 +8,7 @@ import type { GatewayCode } from "sluice-gateway/plugin";
 import type { ChangeAuthor, Failed, TransactionEnd } from "sluice-gateway/services";
 import { sendJson, sendRefusal } from "./answer.ts";
 import type { DashboardDeps } from "./deps.ts";
-import type { AddRoute } from "./route.ts";
+import type { AddRoute, Handler } from "./route.ts";
 import type { Viewer } from "./session.ts";
 
 /** `once`: members that only the first answer has, because they must not be stored, such as the text of a key. */
@@ -19,12 +19,7 @@ export type Outcome =
 export type Author = ChangeAuthor & { readonly requestId: string };
 
 /** Performs a change. It may wait for the accounts, but for nothing else, because it runs in a transaction. */
-export type ChangeWork = (
-  deps: DashboardDeps,
-  viewer: Viewer,
-  request: FastifyRequest,
-  by: Author,
-) => Promise<Outcome>;
+export type ChangeWork = (viewer: Viewer, request: FastifyRequest, by: Author) => Promise<Outcome>;
 
 const keyForm = /^[!-~]{8,100}$/;
 
@@ -35,12 +30,7 @@ export function addChange(
   work: ChangeWork,
   who?: "platform",
 ): void {
-  const handler = (
-    viewer: Viewer,
-    request: FastifyRequest,
-    reply: FastifyReply,
-  ): Promise<FastifyReply> => changeOnce(deps, viewer, request, reply, work);
-  add("POST", path, handler, who);
+  add("POST", path, changeOnce(deps, work), who);
 }
 
 export function refused(code: GatewayCode, message?: string): Outcome {
@@ -53,39 +43,35 @@ export function refusedAs({ failed, message }: Failed): Outcome {
     : refused("GATEWAY_CONFLICT", message);
 }
 
-async function changeOnce(
-  deps: DashboardDeps,
-  viewer: Viewer,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  work: ChangeWork,
-): Promise<FastifyReply> {
-  const key = request.headers["idempotency-key"];
-  if (typeof key !== "string" || !keyForm.test(key)) {
-    const message = "the header Idempotency-Key must have 8 to 100 visible ASCII characters";
-    return sendRefusal(reply, "GATEWAY_INVALID_IDEMPOTENCY_KEY", { message });
-  }
-  const by = { actor: viewer.actor, at: deps.clock.now(), requestId: request.id };
-  const text = `${request.method} ${request.url}\n${JSON.stringify(request.body ?? null)}`;
-  const attempt = {
-    apiKeyId: viewer.id,
-    // A client of the API cannot have the same key, because a space is not allowed there.
-    key: `dashboard ${key}`,
-    fingerprint: hash("sha256", text),
+function changeOnce(deps: DashboardDeps, work: ChangeWork): Handler {
+  return async (viewer, request, reply) => {
+    const key = request.headers["idempotency-key"];
+    if (typeof key !== "string" || !keyForm.test(key)) {
+      const message = "the header Idempotency-Key must have 8 to 100 visible ASCII characters";
+      return sendRefusal(reply, "GATEWAY_INVALID_IDEMPOTENCY_KEY", { message });
+    }
+    const by = { actor: viewer.actor, at: deps.clock.now(), requestId: request.id };
+    const text = `${request.method} ${request.url}\n${JSON.stringify(request.body ?? null)}`;
+    const attempt = {
+      apiKeyId: viewer.id,
+      // A client of the API cannot have the same key, because a space is not allowed there.
+      key: `dashboard ${key}`,
+      fingerprint: hash("sha256", text),
+    };
+    let outcome: Outcome | undefined;
+    const end = await deps.accounts.idempotency.once(attempt, async () => {
+      outcome = await work(viewer, request, by);
+      return endOf(outcome);
+    });
+    if (end.kind === "ran") return send(reply, outcome);
+    if (end.kind === "replay") {
+      const { status, body } = end.response;
+      void reply.code(status).type("application/json").header("idempotent-replayed", "true");
+      return reply.send(Buffer.from(body));
+    }
+    const [code, message] = notRun[end.kind];
+    return sendRefusal(reply, code, { message });
   };
-  let outcome: Outcome | undefined;
-  const end = await deps.accounts.idempotency.once(attempt, async () => {
-    outcome = await work(deps, viewer, request, by);
-    return endOf(outcome);
-  });
-  if (end.kind === "ran") return send(reply, outcome);
-  if (end.kind === "replay") {
-    const { status, body } = end.response;
-    void reply.code(status).type("application/json").header("idempotent-replayed", "true");
-    return reply.send(Buffer.from(body));
-  }
-  const [code, message] = notRun[end.kind];
-  return sendRefusal(reply, code, { message });
 }
 
 const notRun = {

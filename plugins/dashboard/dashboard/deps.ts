@@ -5,7 +5,7 @@ import type { Attempts } from "./attempts.ts";
 import type { HealthGateways } from "./health.ts";
 import type { HistoryRecorder } from "./history/recorder.ts";
 import type { LiveGateways } from "./live.ts";
-import type { OidcOptions } from "./options.ts";
+import type { OidcOptions } from "./oidc/user.ts";
 import type { WorkspaceRates } from "./rates.ts";
 
 type FromHost = "environment" | "seal" | "claims" | "clock" | "log" | "store" | "version";

@@ -1,5 +1,6 @@
 /** Restricts the origins that may make changes, and the content that a browser may load and frame. */
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { sendRefusal } from "./answer.ts";
 
 /**
  * Allows no inline script or style, no resources of other origins and no framing. Text never becomes markup
@@ -30,16 +31,29 @@ const headers: readonly (readonly [string, string])[] = [
   ["cache-control", "no-store"],
 ];
 
-/** Called for every answer under /dashboard, including errors. */
-export function protect(reply: FastifyReply): void {
-  for (const [name, value] of headers) void reply.header(name, value);
+/** Adds the fields to every answer under /dashboard, including errors. */
+export function protectAnswers(scope: FastifyInstance): void {
+  scope.addHook("onRequest", (request, reply, done) => {
+    for (const [name, value] of headers) void reply.header(name, value);
+    void reply.header("x-request-id", request.id);
+    done();
+  });
 }
 
 /** A header that only the dashboard's own script can send. Forms and images of other pages cannot. */
 const csrfHeader = "x-sluice-dashboard";
 
+/** This is a hook of the routes of the API, because a check of the path would miss percent-encoded letters. */
+export function refuseOtherSites(api: FastifyInstance): void {
+  api.addHook("onRequest", (request, reply, done) => {
+    const message = crossSiteProblem(request);
+    if (message === undefined) done();
+    else sendRefusal(reply, "GATEWAY_PERMISSION_DENIED", { message });
+  });
+}
+
 /** Undefined if the request comes from the dashboard's page. */
-export function crossSiteProblem(request: FastifyRequest): string | undefined {
+function crossSiteProblem(request: FastifyRequest): string | undefined {
   const { [csrfHeader]: own, "sec-fetch-site": site, origin, host } = request.headers;
   if (own !== "1") return `the header ${csrfHeader} is missing`;
   if (site !== undefined && site !== "same-origin") return "the request comes from another site";

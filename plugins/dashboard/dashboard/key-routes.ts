@@ -1,9 +1,8 @@
-import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ChangeAuthor, KeyRecord, WindowState } from "sluice-gateway/services";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import { addChange, refused, refusedAs, type ChangeWork, type Outcome } from "./change.ts";
 import { pageOf, queryOf } from "./input.ts";
-import type { AddRoute } from "./route.ts";
+import type { AddRoute, Handler } from "./route.ts";
 import type { DashboardDeps } from "./deps.ts";
 import { largestShare, readRows } from "./rows-by-use.ts";
 import { isOutside, type Viewer } from "./session.ts";
@@ -15,17 +14,17 @@ const maxKeys = 100;
 const maxTextLength = 100;
 
 export function keyRoutes(add: AddRoute, deps: DashboardDeps): void {
-  add("GET", "keys", (viewer, request, reply) => list(deps, viewer, request, reply));
+  add("GET", "keys", list(deps));
   const message = `the keys of a workspace can change ${perMinute.keyChanges} times a minute`;
   const addLimited = limited(add, deps.workspaceRates.keyChanges, message);
   const change = (path: string, work: ChangeWork): void =>
-    addChange(addLimited, deps, path, (_, viewer, request, by) =>
-      work(deps, viewer, request, { ...by, maxActiveKeys: maxActiveKeys(deps, viewer) }),
+    addChange(addLimited, deps, path, (viewer, request, by) =>
+      work(viewer, request, { ...by, maxActiveKeys: maxActiveKeys(deps, viewer) }),
     );
-  change("keys", (_, viewer, request, by) => create(deps, viewer, request.body, by));
-  change("keys/:id/edit", ofKey(edit));
-  change("keys/:id/rotate", ofKey(rotate));
-  change("keys/:id/revoke", ofKey(revoke));
+  change("keys", (viewer, request, by) => create(deps, viewer, request.body, by));
+  change("keys/:id/edit", ofKey(deps, edit));
+  change("keys/:id/rotate", ofKey(deps, rotate));
+  change("keys/:id/revoke", ofKey(deps, revoke));
 }
 
 /** The plan limits the keys that administrators of the workspace make. */
@@ -35,71 +34,59 @@ function maxActiveKeys({ accounts }: DashboardDeps, viewer: Viewer): number | un
   return accounts.admin.plan(workspace.plan).maxKeys;
 }
 
-async function list(
-  deps: DashboardDeps,
-  viewer: Viewer,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const { metering, clock } = deps;
-  const { admin } = deps.accounts;
-  const query = queryOf(request.url, ["q", "workspace", "state", "sort", "page"]);
-  const { q: text = "", workspace, state = "active", sort = "newest" } = query ?? {};
-  const page = pageOf(query?.["page"]);
-  if (
-    query === undefined ||
-    page === undefined ||
-    text.length > maxTextLength ||
-    !["active", "all"].includes(state) ||
-    !["newest", "use"].includes(sort)
-  ) {
-    const expected = "q, workspace, state=active or all, sort=newest or use, and page";
-    return sendInvalidQuery(reply, expected);
-  }
-  if (isOutside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-  const now = clock.now();
-  const workspaceId = viewer.only ?? workspace;
-  const activeAt = state === "active" ? now : undefined;
-  const { rows: keys, ...more } = await readRows({
-    page,
-    pageRows: maxKeys,
-    isByUse: sort === "use",
-    search: async (range) => admin.searchKeys({ workspaceId, text, activeAt, ...range }),
-    async row({ key, workspaceName }) {
-      const { day, month, openMilliCu } = await metering.keyWindows(key);
-      return {
-        ...admin.keyJson(key),
-        workspace_name: workspaceName,
-        rotated_to: key.rotatedTo,
-        windows: { "24h": windowJson(day, openMilliCu), "30d": windowJson(month, openMilliCu) },
-        /** True if this viewer may rotate and revoke the key. */
-        manageable: viewer.mayChange && mayGrant(viewer.only, key.capabilities),
-      };
-    },
-    share: ({ windows }) =>
-      largestShare(
-        Object.values(windows).map((window) => [
-          window.used_cu_milli + window.reserved_cu_milli,
-          window.limit_cu_milli,
-        ]),
-      ),
-  });
-  return sendJson(reply, 200, { keys, page, ...more });
-}
-
-interface WindowJson {
-  readonly used_cu_milli: number;
-  readonly reserved_cu_milli: number;
-  readonly limit_cu_milli: number | undefined;
-  readonly frees_at: string | undefined;
-  readonly room_at: string | undefined;
-  readonly empty_at: string | undefined;
+function list(deps: DashboardDeps): Handler {
+  return async (viewer, request, reply) => {
+    const { metering, clock } = deps;
+    const { admin } = deps.accounts;
+    const query = queryOf(request.url, ["q", "workspace", "state", "sort", "page"]);
+    const { q: text = "", workspace, state = "active", sort = "newest" } = query ?? {};
+    const page = pageOf(query?.["page"]);
+    if (
+      query === undefined ||
+      page === undefined ||
+      text.length > maxTextLength ||
+      !["active", "all"].includes(state) ||
+      !["newest", "use"].includes(sort)
+    ) {
+      const expected = "q, workspace, state=active or all, sort=newest or use, and page";
+      return sendInvalidQuery(reply, expected);
+    }
+    if (isOutside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    const now = clock.now();
+    const workspaceId = viewer.only ?? workspace;
+    const activeAt = state === "active" ? now : undefined;
+    const { rows: keys, ...more } = await readRows({
+      page,
+      pageRows: maxKeys,
+      isByUse: sort === "use",
+      search: async (range) => admin.searchKeys({ workspaceId, text, activeAt, ...range }),
+      async row({ key, workspaceName }) {
+        const { day, month, openMilliCu } = await metering.keyWindows(key);
+        return {
+          ...admin.keyJson(key),
+          workspace_name: workspaceName,
+          rotated_to: key.rotatedTo,
+          windows: { "24h": windowJson(day, openMilliCu), "30d": windowJson(month, openMilliCu) },
+          /** True if this viewer may rotate and revoke the key. */
+          manageable: viewer.mayChange && mayGrant(viewer.only, key.capabilities),
+        };
+      },
+      share: ({ windows }) =>
+        largestShare(
+          Object.values(windows).map((window) => [
+            window.used_cu_milli + window.reserved_cu_milli,
+            window.limit_cu_milli,
+          ]),
+        ),
+    });
+    return sendJson(reply, 200, { keys, page, ...more });
+  };
 }
 
 function windowJson(
   { usedMilliCu, limitMilliCu, freesAt, roomAt, emptyAt }: WindowState,
   openMilliCu: number,
-): WindowJson {
+) {
   return {
     used_cu_milli: usedMilliCu,
     reserved_cu_milli: openMilliCu,
@@ -109,6 +96,11 @@ function windowJson(
     empty_at: time(emptyAt),
   };
 }
+
+const grantRefused = refused(
+  "GATEWAY_PERMISSION_DENIED",
+  "only a platform administrator can grant platform:admin",
+);
 
 async function create(
   deps: DashboardDeps,
@@ -120,10 +112,7 @@ async function create(
   if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
   const wanted = read.value;
   if (isOutside(viewer, wanted.workspace_id)) return refused("GATEWAY_NOT_FOUND");
-  if (!mayGrant(viewer.only, wanted.capabilities)) {
-    const message = "only a platform administrator can grant platform:admin";
-    return refused("GATEWAY_PERMISSION_DENIED", message);
-  }
+  if (!mayGrant(viewer.only, wanted.capabilities)) return grantRefused;
   const { admin } = deps.accounts;
   const issued = await admin.createKey(
     {
@@ -148,8 +137,8 @@ type KeyWork = (
 ) => Promise<Outcome>;
 
 /** A key does not exist for viewers who may not change it. */
-function ofKey(work: KeyWork): ChangeWork {
-  return async (deps, viewer, request, by) => {
+function ofKey(deps: DashboardDeps, work: KeyWork): ChangeWork {
+  return async (viewer, request, by) => {
     const { id } = request.params as { id: string };
     const key = await deps.accounts.admin.findKey(id);
     if (key === undefined || isOutside(viewer, key.workspaceId))
@@ -167,10 +156,7 @@ const edit: KeyWork = async ({ accounts: { admin } }, key, body, by, viewer) => 
   const read = readKeyChange(body);
   if ("wrong" in read) return refused("GATEWAY_SCHEMA_VIOLATION", read.wrong);
   const wanted = read.value;
-  if (!mayGrant(viewer.only, wanted.capabilities ?? [])) {
-    const message = "only a platform administrator can grant platform:admin";
-    return refused("GATEWAY_PERMISSION_DENIED", message);
-  }
+  if (!mayGrant(viewer.only, wanted.capabilities ?? [])) return grantRefused;
   const changed = await admin.setKey(
     key.id,
     {

@@ -1,16 +1,10 @@
 import { failureText } from "sluice-gateway/internal/http";
-import type {
-  Clock,
-  GatewayInfo,
-  ReportedCalls,
-  RunningGateway,
-  SettledExchange,
-} from "sluice-gateway/plugin";
-import { quantile, stepMs, type Activity, type Tally } from "./activity.ts";
+import type { Clock, GatewayInfo, RunningGateway, SettledExchange } from "sluice-gateway/plugin";
+import { sum, type Activity, type Tally } from "./activity.ts";
 import { matches, type LiveFilter } from "./live-filter.ts";
-import type { AllGateways, GatewayPart } from "./other-gateways.ts";
+import type { AllGateways } from "./other-gateways.ts";
 
-const maxExchanges = 100;
+export const maxExchanges = 100;
 
 /** The activity of one gateway. Gateways send it to each other. */
 export interface LiveActivity {
@@ -31,13 +25,13 @@ export interface LiveActivity {
   readonly isReloadRefused?: boolean;
 }
 
-interface Refusal {
+export interface Refusal {
   readonly code: string;
   readonly recent: number;
   readonly total: number;
 }
 
-interface ExchangeJson {
+export interface ExchangeJson {
   readonly time: string;
   readonly key_id: string | undefined;
   readonly [member: string]: unknown;
@@ -85,98 +79,12 @@ export function liveActivity(
   };
 }
 
-/** A workspace administrator sees only the calls of the workspace's keys. */
-export async function live(
-  { liveGateways, clock }: { readonly liveGateways: LiveGateways; readonly clock: Clock },
-  { only, filter }: LiveQuestion,
-  nameOf: (keyId: string) => Promise<string | undefined>,
-): Promise<object> {
-  const { parts, isComplete } = await liveGateways.ask({ only, filter });
-  const known = parts.flatMap(({ value, name }) =>
-    value === undefined ? [] : [{ ...value, name }],
-  );
-  const durations = known.flatMap((each) => [...each.durations]);
-  const shared = parts.length > 1 || !isComplete;
-  const exchanges = known
-    .flatMap(({ exchanges: own, name }) =>
-      own.map((exchange) => (shared ? { ...exchange, gateway: name } : exchange)),
-    )
-    .toSorted((a, b) => (a.time < b.time ? 1 : -1))
-    .slice(0, maxExchanges);
-  return {
-    now: new Date(clock.now()).toISOString(),
-    step_seconds: stepMs / 1000,
-    requests: addedSteps(known.map(({ requests }) => requests)),
-    refused: addedSteps(known.map(({ refused }) => refused)),
-    failed: addedSteps(known.map(({ failed }) => failed)),
-    totals: {
-      requests: sum(known.map(({ totals }) => totals.requests)),
-      refused: sum(known.map(({ totals }) => totals.refused)),
-      failed: sum(known.map(({ totals }) => totals.failed)),
-    },
-    p50_ms: rounded(quantile(durations, 0.5)),
-    p95_ms: rounded(quantile(durations, 0.95)),
-    refusals: addedRefusals(known.flatMap((each) => each.refusals)),
-    exchanges: await withKeyNames(exchanges, nameOf),
-    searched: sum(known.map(({ searched }) => searched)),
-    ...(only === undefined && {
-      in_flight: sum(known.map(({ inFlight }) => inFlight)),
-      ready: known.every(({ ready }) => ready),
-      wrong: parts.flatMap((part) => wrongIn(part, shared)),
-      reload_refused: known.some(({ isReloadRefused = false }) => isReloadRefused),
-    }),
-    ...(shared && {
-      gateways: parts.map(({ name, value }) => ({ name, answered: value !== undefined })),
-      complete: isComplete,
-    }),
-  };
-}
-
-async function withKeyNames(
-  exchanges: readonly ExchangeJson[],
-  nameOf: (keyId: string) => Promise<string | undefined>,
-): Promise<ExchangeJson[]> {
-  const ids = new Set(exchanges.flatMap(({ key_id: id }) => (id === undefined ? [] : [id])));
-  const names = new Map(
-    await Promise.all(Array.from(ids, async (id) => [id, await nameOf(id)] as const)),
-  );
-  return exchanges.map((each) =>
-    each.key_id === undefined ? each : { ...each, key_name: names.get(each.key_id) },
-  );
-}
-
-function wrongIn({ name, value }: GatewayPart<LiveActivity>, isNamed: boolean): readonly string[] {
-  if (value === undefined) return [`${name} does not answer`];
-  return isNamed ? value.wrong.map((text) => `${name}: ${text}`) : value.wrong;
-}
-
-/** The steps of different gateways begin at about the same time. */
-function addedSteps(all: readonly (readonly number[])[]): number[] {
-  const [first = [], ...others] = all;
-  return first.map((count, step) => count + sum(others.map((counts) => counts[step] ?? 0)));
-}
-
-function addedRefusals(all: readonly Refusal[]): Refusal[] {
-  const byCode = Map.groupBy(all, ({ code }) => code);
-  return sortedRefusals(
-    Array.from(byCode, ([code, each]) => ({
-      code,
-      recent: sum(each.map(({ recent }) => recent)),
-      total: sum(each.map(({ total }) => total)),
-    })),
-  );
-}
-
 function refusals(tally: Tally, now: number): Refusal[] {
   return Array.from(tally.refusals, ([code, counts]) => ({
     code,
     recent: sum(counts.read(now)),
     total: counts.total,
   }));
-}
-
-function sortedRefusals(all: readonly Refusal[]): Refusal[] {
-  return all.toSorted((a, b) => b.recent - a.recent || b.total - a.total);
 }
 
 /** `isOperator`: true if the user may see why a backend has failed. */
@@ -200,12 +108,8 @@ function exchangeJson(
     workspace_id: caller?.group,
     request_id: requestId,
     used_cu_milli: costMilliCu,
-    calls: calls && callsJson(calls),
+    calls: calls && { names: calls.names, items: calls.items, failed: calls.failed },
   };
-}
-
-function callsJson({ names, items, failed }: ReportedCalls): object {
-  return { names, items, failed };
 }
 
 export function readyState({ ready, checks }: Pick<RunningGateway, "ready" | "checks">): {
@@ -214,10 +118,6 @@ export function readyState({ ready, checks }: Pick<RunningGateway, "ready" | "ch
 } {
   const wrong = Object.entries(checks).filter(([, state]) => state !== "ok");
   return { ready, wrong: wrong.map(([name, state]) => `${name}: ${state}`) };
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((all, each) => all + each, 0);
 }
 
 /** Rounds milliseconds to microseconds. */

@@ -6,11 +6,11 @@
  */
 import { request as requestHttp, type IncomingMessage } from "node:http";
 import { request as requestHttps } from "node:https";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply } from "fastify";
 import { sendJson, sendRefusal } from "./answer.ts";
 import { checker } from "./input.ts";
 import type { DashboardDeps } from "./deps.ts";
-import type { AddRoute } from "./route.ts";
+import type { AddRoute, Handler } from "./route.ts";
 
 const kinds = {
   chat: { surface: "chat", method: "POST" },
@@ -45,7 +45,7 @@ export function playgroundRoutes(add: AddRoute, deps: DashboardDeps): void {
     (_viewer, _, reply) => sendJson(reply, 200, { origin: originOf(deps), paths: pathsOf(deps) }),
     "platform",
   );
-  add("POST", "playground", (_viewer, request, reply) => call(deps, request, reply), "platform");
+  add("POST", "playground", call(deps), "platform");
 }
 
 /** A kind without a route is missing. */
@@ -73,35 +73,33 @@ function originOf({ gateway }: DashboardDeps): string {
  * Answers with 200 and the body of the gateway's answer as plain text, so that a browser never interprets it. Its
  * status and cost are in separate header fields.
  */
-async function call(
-  deps: DashboardDeps,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const message = problemOf(request.body);
-  if (message !== undefined) return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message });
-  // The schema describes this type.
-  const wanted = request.body as WantedCall;
-  const path = pathsOf(deps)[wanted.kind];
-  if (path === undefined) {
-    return sendRefusal(reply, "GATEWAY_NOT_FOUND", {
-      message: "no route of pipeline.yaml serves this kind of call",
-    });
-  }
-  let answer: IncomingMessage;
-  try {
-    answer = await send(originOf(deps) + path, wanted, request.id, reply);
-  } catch (error) {
-    deps.log.warn({ err: error }, "dashboard: the playground cannot reach the gateway");
-    return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
-  }
-  const cost = answer.headers["x-used-cu-milli"];
-  if (typeof cost === "string") void reply.header("x-playground-cost-milli-cu", cost);
-  return reply
-    .code(200)
-    .type("text/plain; charset=utf-8")
-    .header("x-playground-status", String(answer.statusCode ?? 0))
-    .send(answer);
+function call(deps: DashboardDeps): Handler {
+  return async (_viewer, request, reply) => {
+    const message = problemOf(request.body);
+    if (message !== undefined) return sendRefusal(reply, "GATEWAY_SCHEMA_VIOLATION", { message });
+    // The schema describes this type.
+    const wanted = request.body as WantedCall;
+    const path = pathsOf(deps)[wanted.kind];
+    if (path === undefined) {
+      return sendRefusal(reply, "GATEWAY_NOT_FOUND", {
+        message: "no route of pipeline.yaml serves this kind of call",
+      });
+    }
+    let answer: IncomingMessage;
+    try {
+      answer = await send(originOf(deps) + path, wanted, request.id, reply);
+    } catch (error) {
+      deps.log.warn({ err: error }, "dashboard: the playground cannot reach the gateway");
+      return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
+    }
+    const cost = answer.headers["x-used-cu-milli"];
+    if (typeof cost === "string") void reply.header("x-playground-cost-milli-cu", cost);
+    return reply
+      .code(200)
+      .type("text/plain; charset=utf-8")
+      .header("x-playground-status", String(answer.statusCode ?? 0))
+      .send(answer);
+  };
 }
 
 /** Resolves with the head of the answer. Rejects if there is none. Ends when the user disconnects. */

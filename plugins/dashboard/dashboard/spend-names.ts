@@ -40,7 +40,10 @@ export async function namesOf(
   };
 }
 
-type Found = ReadonlyMap<string, { readonly title: string; readonly price?: OveragePrice }>;
+type Found = ReadonlyMap<
+  string,
+  { readonly title: string; readonly price: OveragePrice | undefined }
+>;
 
 async function workspacesOf(deps: DashboardDeps, ids: readonly string[]): Promise<Found> {
   const { admin } = deps.accounts;
@@ -77,13 +80,9 @@ async function keysOf(
   return new Map(
     shown.map((key) => [
       key.id,
-      { title: key.name, ...pricePart(workspaces.get(key.workspaceId)?.price) },
+      { title: key.name, price: workspaces.get(key.workspaceId)?.price },
     ]),
   );
-}
-
-function pricePart(price: OveragePrice | undefined): { readonly price?: OveragePrice } {
-  return price === undefined ? {} : { price };
 }
 
 export async function priceOf(
@@ -95,18 +94,7 @@ export async function priceOf(
 }
 
 /** `value_usd` is the credit at 1,000,000 CU per USD. */
-export function amountsJson(sum: SpendAmounts): {
-  readonly calls: number;
-  readonly used_cu_milli: number;
-  readonly included_cu_milli: number;
-  readonly purchased_cu_milli: number;
-  readonly overage_cu_milli: number;
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly cached_tokens: number;
-  readonly reasoning_tokens: number;
-  readonly value_usd: string;
-} {
+export function amountsJson(sum: SpendAmounts) {
   return {
     calls: sum.calls,
     used_cu_milli: sum.usedMilliCu,

@@ -1,4 +1,5 @@
 import type { Plan, Workspace, WorkspaceUsage } from "sluice-gateway/services";
+import { sum } from "./activity.ts";
 import { overageUsd, valueUsd } from "./money.ts";
 import type { DashboardDeps } from "./deps.ts";
 
@@ -111,8 +112,4 @@ function limitsOf(
   const includedAndPurchased = includedMilliCu + drawn.purchasedMilliCu + purchasedLeft;
   const total = Number.isFinite(overage) ? includedAndPurchased + overage : undefined;
   return { includedAndPurchased, overage, total };
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((all, value) => all + value, 0);
 }

@@ -11,7 +11,7 @@ import { gatewayHealth } from "./health.ts";
 import { liveActivity, type LiveQuestion } from "./live.ts";
 import { createHistoryStore } from "./history/store.ts";
 import { HistoryRecorder } from "./history/recorder.ts";
-import type { OidcOptions } from "./options.ts";
+import type { OidcOptions } from "./oidc/user.ts";
 import { askAllGateways } from "./other-gateways.ts";
 import type { DashboardDeps } from "./deps.ts";
 import { rememberAddress } from "./request-address.ts";

@@ -1,4 +1,3 @@
-import type { FastifyReply, FastifyRequest } from "fastify";
 import type { PlanName, Workspace, WorkspaceAnswer, WorkspaceJson } from "sluice-gateway/services";
 import { sendInvalidQuery, sendJson, sendRefusal } from "./answer.ts";
 import {
@@ -11,9 +10,9 @@ import {
 } from "./change.ts";
 import { body, pageOf, queryOf, type ReadBody } from "./input.ts";
 import type { DashboardDeps } from "./deps.ts";
-import type { AddRoute } from "./route.ts";
+import type { AddRoute, Handler } from "./route.ts";
 import { largestShare, readRows } from "./rows-by-use.ts";
-import { isOutside, type Viewer } from "./session.ts";
+import { isOutside } from "./session.ts";
 import { monthOf } from "./spend-plan.ts";
 
 const maxWorkspaces = 50;
@@ -52,14 +51,14 @@ const isNothing = body<object>([], {});
 
 export function workspaceRoutes(add: AddRoute, deps: DashboardDeps): void {
   const { admin, workspaces } = deps.accounts;
-  add("GET", "workspaces", (viewer, request, reply) => list(deps, viewer, request, reply));
-  add("GET", "changes", (viewer, request, reply) => changes(deps, viewer, request, reply));
+  add("GET", "workspaces", list(deps));
+  add("GET", "changes", changes(deps));
   const change = <T>(
     path: string,
     read: ReadBody<T>,
     work: (id: string, value: T, by: Author) => Promise<Outcome>,
   ): void => {
-    const found: ChangeWork = async (_, __, request, by) => {
+    const found: ChangeWork = async (_, request, by) => {
       const wanted = read(request.body);
       if ("wrong" in wanted) return refused("GATEWAY_SCHEMA_VIOLATION", wanted.wrong);
       return work((request.params as { id?: string }).id ?? "", wanted.value, by);
@@ -102,31 +101,28 @@ function answered(answer: WorkspaceAnswer<object>): Outcome {
   return refused(refusals[answer.kind], "message" in answer ? answer.message : undefined);
 }
 
-async function list(
-  deps: DashboardDeps,
-  viewer: Viewer,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const { admin } = deps.accounts;
-  const query = queryOf(request.url, ["q", "sort", "page", "choices"]);
-  const page = pageOf(query?.["page"]);
-  const { q: text = "", sort = "newest", choices } = query ?? {};
-  const isSort = ["newest", "use"].includes(sort);
-  if (query === undefined || page === undefined || text.length > maxTextLength || !isSort) {
-    return sendInvalidQuery(reply, "q, sort=newest or use, page and choices");
-  }
-  const own = viewer.workspace === undefined ? [] : [viewer.workspace];
-  const { rows: workspaces, ...more } = await readRows({
-    page,
-    pageRows: choices === undefined ? maxWorkspaces : maxChoices,
-    isByUse: sort === "use",
-    search: async (range) =>
-      viewer.only === undefined ? admin.searchWorkspaces({ text, ...range }) : own,
-    row: (each) => workspaceRow(deps, each, choices === undefined),
-    share: ({ used_cu_milli: used = 0, limit_cu_milli: total }) => largestShare([[used, total]]),
-  });
-  return sendJson(reply, 200, { workspaces, page, ...more });
+function list(deps: DashboardDeps): Handler {
+  return async (viewer, request, reply) => {
+    const { admin } = deps.accounts;
+    const query = queryOf(request.url, ["q", "sort", "page", "choices"]);
+    const page = pageOf(query?.["page"]);
+    const { q: text = "", sort = "newest", choices } = query ?? {};
+    const isSort = ["newest", "use"].includes(sort);
+    if (query === undefined || page === undefined || text.length > maxTextLength || !isSort) {
+      return sendInvalidQuery(reply, "q, sort=newest or use, page and choices");
+    }
+    const own = viewer.workspace === undefined ? [] : [viewer.workspace];
+    const { rows: workspaces, ...more } = await readRows({
+      page,
+      pageRows: choices === undefined ? maxWorkspaces : maxChoices,
+      isByUse: sort === "use",
+      search: async (range) =>
+        viewer.only === undefined ? admin.searchWorkspaces({ text, ...range }) : own,
+      row: (each) => workspaceRow(deps, each, choices === undefined),
+      share: ({ used_cu_milli: used = 0, limit_cu_milli: total }) => largestShare([[used, total]]),
+    });
+    return sendJson(reply, 200, { workspaces, page, ...more });
+  };
 }
 
 interface WorkspaceRow extends WorkspaceJson {
@@ -152,27 +148,24 @@ async function workspaceRow(
   };
 }
 
-async function changes(
-  { accounts: { admin } }: DashboardDeps,
-  viewer: Viewer,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const query = queryOf(request.url, ["q", "workspace", "before"]);
-  const { q: text = "", workspace, before } = query ?? {};
-  const isBefore = before === undefined || /^\d{1,15}$/.test(before);
-  if (query === undefined || text.length > maxTextLength || !isBefore) {
-    return sendInvalidQuery(reply, "q, workspace, and before (the id of a change)");
-  }
-  if (isOutside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
-  const found = await admin.searchChanges({
-    workspaceId: viewer.only ?? workspace,
-    text,
-    before: before === undefined ? undefined : Number(before),
-    limit: maxChanges + 1,
-  });
-  return sendJson(reply, 200, {
-    changes: found.slice(0, maxChanges),
-    has_more: found.length > maxChanges,
-  });
+function changes({ accounts: { admin } }: DashboardDeps): Handler {
+  return async (viewer, request, reply) => {
+    const query = queryOf(request.url, ["q", "workspace", "before"]);
+    const { q: text = "", workspace, before } = query ?? {};
+    const isBefore = before === undefined || /^\d{1,15}$/.test(before);
+    if (query === undefined || text.length > maxTextLength || !isBefore) {
+      return sendInvalidQuery(reply, "q, workspace, and before (the id of a change)");
+    }
+    if (isOutside(viewer, workspace)) return sendRefusal(reply, "GATEWAY_NOT_FOUND");
+    const found = await admin.searchChanges({
+      workspaceId: viewer.only ?? workspace,
+      text,
+      before: before === undefined ? undefined : Number(before),
+      limit: maxChanges + 1,
+    });
+    return sendJson(reply, 200, {
+      changes: found.slice(0, maxChanges),
+      has_more: found.length > maxChanges,
+    });
+  };
 }

@@ -1,14 +1,7 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { causeOf } from "sluice-gateway/internal/http";
-import {
-  defineStep,
-  redact,
-  type Exchange,
-  type Log,
-  type Outcome,
-  type ReportedCalls,
-} from "sluice-gateway/plugin";
+import { defineStep, redact, type Exchange, type Log, type Outcome } from "sluice-gateway/plugin";
 import { openLines, type WriteErrors } from "./line-writer.ts";
 
 interface Options {
@@ -114,7 +107,8 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
     code: x.sent.code,
     store,
     reason: x.sent.reason,
-    calls: x.calls && summaryOf(x.calls),
+    // The code of the last failed call is in the member `code`.
+    calls: x.calls && { names: x.calls.names, items: x.calls.items, failed: x.calls.failed },
     durationMs: rounded(nowMs - x.arrivedMonotonic),
     bodyBytes: x.sent.bodyBytes,
     keyId: caller?.id,
@@ -136,11 +130,6 @@ function describe(x: Exchange, outcome: Outcome, level: number, nowMs: number): 
 
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
-}
-
-/** The code of the last failed call is in the member `code` of the line. */
-function summaryOf({ names, items, failed }: ReportedCalls): object {
-  return { names, items, failed };
 }
 
 function severityOf({ sent: { status }, calls }: Exchange, outcome: Outcome): number {

@@ -56,21 +56,14 @@ export default defineStep({
 });
 
 function agentOf(headers: Exchange["request"]["headers"]): Agent | undefined {
-  const name = clean(headers["x-agent-name"]);
-  const version = clean(headers["x-agent-version"]);
-  const sessionId = clean(headers["x-agent-session-id"]);
-  const provider = clean(headers["x-agent-provider"]);
-  const capabilities = listed(headers["x-agent-capabilities"]);
-  if (
-    name === undefined &&
-    version === undefined &&
-    sessionId === undefined &&
-    provider === undefined &&
-    capabilities === undefined
-  ) {
-    return undefined;
-  }
-  return { name, version, sessionId, provider, capabilities };
+  const agent = {
+    name: clean(headers["x-agent-name"]),
+    version: clean(headers["x-agent-version"]),
+    sessionId: clean(headers["x-agent-session-id"]),
+    provider: clean(headers["x-agent-provider"]),
+    capabilities: listed(headers["x-agent-capabilities"]),
+  };
+  return Object.values(agent).every((value) => value === undefined) ? undefined : agent;
 }
 
 function listed(value: string | string[] | undefined): readonly string[] | undefined {

@@ -64,7 +64,9 @@ export function documentOf(
     info: { title, version, description },
     servers: [{ url }],
     tags: [...tags].map(([name, text]) => ({ name, description: text })),
-    paths: Object.fromEntries(Object.entries(paths).filter(([, each]) => !isEmpty(each))),
+    paths: Object.fromEntries(
+      Object.entries(paths).filter(([, each]) => Object.keys(each).length > 0),
+    ),
     components: components.all(),
   };
 }
@@ -147,8 +149,4 @@ function securityOf(parts: readonly Operation[]): OperationObject["security"] {
     );
   }
   return alternatives === undefined ? [{}] : alternatives.map((key) => ({ key }));
-}
-
-function isEmpty(object: object): boolean {
-  return Object.keys(object).length === 0;
 }

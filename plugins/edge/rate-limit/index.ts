@@ -8,7 +8,7 @@ import type { KeyPrincipal } from "sluice-gateway/services";
 import { andThen, stableJson } from "sluice-gateway/internal/toolkit";
 import type { Bucket } from "./bucket.ts";
 import { Buckets, type CreateBucket } from "./buckets.ts";
-import { leasedBuckets } from "./leased-buckets.ts";
+import { leasedBuckets } from "./leased-bucket.ts";
 import { createSharedBucket, joinedBuckets, serveBuckets } from "./shared-buckets.ts";
 import { createTerms, limitField, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";

@@ -3,10 +3,12 @@
  * trip; the holds count against the capacity (take-script.ts). While Redis does not answer, each replica allows its
  * share of the limit.
  */
+import { randomBytes } from "node:crypto";
 import type { Awaitable, Clock, Redis } from "sluice-gateway/plugin";
 import type { Bucket } from "./bucket.ts";
+import type { CreateBucket } from "./buckets.ts";
 import { takeScript } from "./take-script.ts";
-import { maxMicros, unitsPerToken, type BucketTerms } from "./terms.ts";
+import { maxMicros, shareOf, unitsPerToken, type BucketTerms } from "./terms.ts";
 import { TokenBucket } from "./token-bucket.ts";
 
 /** Time for which held tokens may be used. It is half of the time after which Redis ends the hold. */
@@ -14,7 +16,7 @@ const heldMicros = 1_000_000;
 /** Minimum time between two calls that are made in advance, without a waiting request. */
 const aheadMicros = 10_000;
 
-export interface LeasedBucketDeps {
+interface LeasedBucketDeps {
   readonly redis: Redis;
   readonly clock: Clock;
   readonly newHold: () => string;
@@ -206,4 +208,31 @@ function readReply(reply: unknown): {
     throw new Error("unexpected reply of the script");
   }
   return { taken, lent, level };
+}
+
+/** `limiter`: text that is the same for the same limiter on every replica. */
+export function leasedBuckets(
+  redis: Redis,
+  clock: Clock,
+  limiter: string,
+): CreateBucket<LeasedBucket> {
+  const instance = randomBytes(9).toString("base64url");
+  let holds = 0;
+  const newHold = (): string => `${instance}.${(holds++).toString(36)}`;
+  let shares = new WeakMap<BucketTerms, BucketTerms>();
+  let { replicas } = redis;
+  const shareOfTerms = (terms: BucketTerms): BucketTerms => {
+    if (redis.replicas !== replicas) {
+      replicas = redis.replicas;
+      shares = new WeakMap();
+    }
+    const share = shares.get(terms) ?? shareOf(terms, replicas);
+    shares.set(terms, share);
+    return share;
+  };
+  const deps = { redis, clock, newHold, shareOf: shareOfTerms };
+  return (caller, terms, now) => {
+    const key = redis.keyOf("rate", `${limiter} ${terms.name} ${caller}`);
+    return new LeasedBucket(deps, key, terms, now);
+  };
 }

@@ -50,6 +50,10 @@ async function startReceiver(t: TestContext): Promise<Receiver> {
   return receiver;
 }
 
+function section({ url }: Receiver, minFreePercent = 1): string {
+  return `alerts: { url: "${url}", secret: ${secret}, minFreePercent: ${minFreePercent} }`;
+}
+
 /** `more`: lines of pipeline.yaml. */
 function pipelineWith(
   alerts: string,
@@ -85,7 +89,7 @@ async function answers(gateway: BareGateway, path: string, text: string): Promis
 
 test("a failed reload is reported with a valid signature, and so is its end", async (t) => {
   const receiver = await startReceiver(t);
-  const alerts = `alerts: { url: "${receiver.url}", secret: ${secret}, minFreePercent: 1 }`;
+  const alerts = section(receiver);
   const gateway = await start(t, pipelineWith(alerts));
   await gateway.write(pipelineWith(alerts, "routes: 5"));
   await gateway.gateway.reloader.reload("test");
@@ -122,7 +126,7 @@ test("an ejected server of an upstream is reported, and so is its return", async
   const gateway = await start(
     t,
     pipelineWith(
-      `alerts: { url: "${receiver.url}", secret: ${secret}, minFreePercent: 1 }`,
+      section(receiver),
       `upstreams: { api: { urls: "http://127.0.0.1:${port}" } }
 routes: [{ path: /api, methods: [GET], run: [], to: { forward: { upstream: api } } }]`,
     ),
@@ -154,8 +158,7 @@ test("a redirect of the receiver is not followed, and a full disk is reported un
   const receiver = await startReceiver(t);
   receiver.status = 307;
   // Almost no disk has 99 % of its space free.
-  const alerts = `alerts: { url: "${receiver.url}", secret: ${secret}, minFreePercent: 99 }`;
-  const gateway = await start(t, pipelineWith(alerts));
+  const gateway = await start(t, pipelineWith(section(receiver, 99)));
   const failed = 'sluice_alerts_failed_total{reason="attempt"}';
   gateway.clock.advance(lookMs);
   await until(() => answers(gateway, "/metrics", `${failed} 1`));
@@ -175,7 +178,7 @@ test("a redirect of the receiver is not followed, and a full disk is reported un
 test("the limit of a key is reported when half of it is used", async (t) => {
   const receiver = await startReceiver(t);
   const clock = manualClock();
-  const alerts = `alerts: { url: "${receiver.url}", secret: ${secret}, minFreePercent: 1 }`;
+  const alerts = section(receiver);
   const route =
     "routes: [{ path: /call, methods: [GET], run: [authenticate, { meter: { price: 500 } }], to: discovery }]";
   await using gateway = await startTestGateway({

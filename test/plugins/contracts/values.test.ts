@@ -2,8 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { createPrice, readTokenPrices } from "sluice-gateway/services";
-import { decimalText, parseDecimal, productHalfUp } from "../../../plugins/contracts/decimal.ts";
-import { parseTime } from "../../../plugins/contracts/time.ts";
+import {
+  decimalText,
+  parseDecimal,
+  parseTime,
+  productHalfUp,
+} from "../../../plugins/contracts/values.ts";
 
 for (const [text, digits, places] of [
   ["0", 0n, 0],

@@ -1,9 +1,10 @@
 import { setImmediate as turn } from "node:timers/promises";
-import type { FastifyReply } from "fastify";
-import { sendInvalidQuery, sendJson, sendRefusal } from "../answer.ts";
+import { sum } from "../activity.ts";
+import { sendInvalidQuery, sendJson } from "../answer.ts";
 import { queryOf } from "../input.ts";
 import type { DashboardDeps } from "../deps.ts";
 import type { AddRoute } from "../route.ts";
+import type { HistoryRecorder } from "./recorder.ts";
 import { percentile, type Counts } from "./histogram.ts";
 import { spanMs, type HistoryQuery, type HistoryRow, type Span } from "./store.ts";
 import { addStored, newSum, type ExchangeSum, type SumKind } from "./sums.ts";
@@ -42,7 +43,7 @@ export function historyRoutes(add: AddRoute, deps: DashboardDeps): void {
         const names = "range=1h, 24h, 7d or 30d, by=all, route, upstream or model, and name";
         return sendInvalidQuery(reply, names);
       }
-      return answer(deps, { range, kind, name: query["name"] }, reply);
+      return sendJson(reply, 200, await answer(deps, { range, kind, name: query["name"] }));
     },
     "platform",
   );
@@ -56,54 +57,47 @@ interface Question {
 }
 
 async function answer(
-  { history, clock, log }: DashboardDeps,
+  { history, clock }: DashboardDeps,
   { range, kind, name }: Question,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
+): Promise<object> {
   const { span, stepMs, steps } = range;
   const last = Math.floor(clock.now() / stepMs) * stepMs;
   const from = last - (steps - 1) * stepMs;
   const times = { span, from, to: last + stepMs };
-  const read = (query: HistoryQuery): Promise<readonly HistoryRow[]> => history.read(query);
-  try {
-    const byName = await summed(await readAll(read, { ...times, kind }), (row) => row.name);
-    const wanted = await read({ ...times, kind: name === undefined ? "all" : kind, name });
-    const byStep = await summed(wanted, ({ at }) => Math.floor((at - from) / stepMs));
-    const total = await summed(wanted, () => "");
-    return sendJson(reply, 200, {
-      from: new Date(from).toISOString(),
-      step_seconds: stepMs / 1000,
-      steps,
-      // Rows are written every minute, and each covers a minute or an hour.
-      resolution_seconds: spanMs[span] / 1000,
-      by: kind,
-      name,
-      total: sumJson(total.get("") ?? newSum()),
-      names: Array.from(byName, ([each, sum]) => ({ name: each, ...sumJson(sum) }))
-        .toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1))
-        .slice(0, maxNames),
-      name_count: byName.size,
-      series: seriesJson(Array.from({ length: steps }, (_, step) => byStep.get(step) ?? newSum())),
-    });
-  } catch (error) {
-    log.error({ err: error }, "dashboard: cannot read the health over time");
-    return sendRefusal(reply, "GATEWAY_SERVICE_UNAVAILABLE");
-  }
+  const byName = await summed(await readAll(history, { ...times, kind }), (row) => row.name);
+  const wanted = await history.read({ ...times, kind: name === undefined ? "all" : kind, name });
+  const byStep = await summed(wanted, ({ at }) => Math.floor((at - from) / stepMs));
+  const total = await summed(wanted, () => "");
+  return {
+    from: new Date(from).toISOString(),
+    step_seconds: stepMs / 1000,
+    steps,
+    // Rows are written every minute, and each covers a minute or an hour.
+    resolution_seconds: spanMs[span] / 1000,
+    by: kind,
+    name,
+    total: sumJson(total.get("") ?? newSum()),
+    names: Array.from(byName, ([each, added]) => ({ name: each, ...sumJson(added) }))
+      .toSorted((a, b) => b.requests - a.requests || (a.name < b.name ? -1 : 1))
+      .slice(0, maxNames),
+    name_count: byName.size,
+    series: seriesJson(Array.from({ length: steps }, (_, step) => byStep.get(step) ?? newSum())),
+  };
 }
 
 /** Whole hours are read as hours, because a day of the minutes of all names can have more than 100,000 rows. */
 async function readAll(
-  read: (query: HistoryQuery) => Promise<readonly HistoryRow[]>,
+  history: HistoryRecorder,
   query: HistoryQuery,
 ): Promise<readonly HistoryRow[]> {
   const { span, from, to } = query;
   const firstHour = Math.ceil(from / hourMs) * hourMs;
   const endHour = Math.floor(to / hourMs) * hourMs;
-  if (span === "hour" || firstHour >= endHour) return read(query);
+  if (span === "hour" || firstHour >= endHour) return history.read(query);
   const parts = [
-    await read({ ...query, to: firstHour }),
-    await read({ ...query, span: "hour", from: firstHour, to: endHour }),
-    await read({ ...query, from: endHour }),
+    await history.read({ ...query, to: firstHour }),
+    await history.read({ ...query, span: "hour", from: firstHour, to: endHour }),
+    await history.read({ ...query, from: endHour }),
   ];
   return parts.flat();
 }
@@ -117,48 +111,50 @@ async function summed<Key>(
   for (const [index, row] of rows.entries()) {
     if (index % rowsPerTurn === rowsPerTurn - 1) await turn();
     const key = keyOf(row);
-    const sum = sums.get(key) ?? newSum();
-    sums.set(key, sum);
-    addStored(sum, row.sum);
+    const found = sums.get(key) ?? newSum();
+    sums.set(key, found);
+    addStored(found, row.sum);
   }
   return sums;
 }
 
-function sumJson(sum: ExchangeSum): {
-  readonly requests: number;
-  readonly [member: string]: unknown;
-} {
+function sumJson({ n, failed, codes, ms, first, inTokens, outTokens }: ExchangeSum) {
   return {
-    requests: sum.n,
-    failed: sum.failed,
-    codes: sum.codes,
-    p50_ms: shown(sum.ms, 0.5),
-    p95_ms: shown(sum.ms, 0.95),
-    p99_ms: shown(sum.ms, 0.99),
-    first_token_p50_ms: shown(sum.first, 0.5),
-    first_token_p95_ms: shown(sum.first, 0.95),
-    input_tokens: sum.inTokens,
-    output_tokens: sum.outTokens,
+    requests: n,
+    failed,
+    codes,
+    p50_ms: shown(ms, 0.5),
+    p95_ms: shown(ms, 0.95),
+    p99_ms: shown(ms, 0.99),
+    first_token_p50_ms: shown(first, 0.5),
+    first_token_p95_ms: shown(first, 0.95),
+    input_tokens: inTokens,
+    output_tokens: outTokens,
   };
 }
 
 /** Percentiles of steps without requests are null. */
 function seriesJson(steps: readonly ExchangeSum[]): object {
-  const quantiles = (counts: (sum: ExchangeSum) => Counts, q: number): (number | null)[] =>
-    steps.map((sum) => shown(counts(sum), q) ?? null);
+  const shownSteps = steps.map(sumJson);
   return {
-    requests: steps.map(({ n }) => n),
-    failed: steps.map(({ failed }) => failed),
-    refused: steps.map(({ codes }) => Object.values(codes).reduce((sum, n) => sum + n, 0)),
-    p50_ms: quantiles(({ ms }) => ms, 0.5),
-    p95_ms: quantiles(({ ms }) => ms, 0.95),
-    p99_ms: quantiles(({ ms }) => ms, 0.99),
-    first_token_p50_ms: quantiles(({ first }) => first, 0.5),
-    first_token_p95_ms: quantiles(({ first }) => first, 0.95),
-    input_tokens: steps.map(({ inTokens }) => inTokens),
-    output_tokens: steps.map(({ outTokens }) => outTokens),
+    ...Object.fromEntries(
+      seriesMembers.map((member) => [member, shownSteps.map((step) => step[member] ?? null)]),
+    ),
+    refused: steps.map(({ codes }) => sum(Object.values(codes))),
   };
 }
+
+const seriesMembers = [
+  "requests",
+  "failed",
+  "p50_ms",
+  "p95_ms",
+  "p99_ms",
+  "first_token_p50_ms",
+  "first_token_p95_ms",
+  "input_tokens",
+  "output_tokens",
+] as const;
 
 function shown(counts: Counts, q: number): number | undefined {
   const ms = percentile(counts, q);

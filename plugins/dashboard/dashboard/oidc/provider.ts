@@ -2,10 +2,9 @@
 import * as client from "openid-client";
 import type { SendRequest } from "sluice-gateway/internal/http";
 import type { Clock } from "sluice-gateway/plugin";
-import type { OidcOptions } from "../options.ts";
 import type { FlowSecrets } from "./flow.ts";
 import { NoAnswerError, providerFetch } from "./provider-fetch.ts";
-import { isComplete, mergeClaims, type Claims } from "./user.ts";
+import { isComplete, mergeClaims, type Claims, type OidcOptions } from "./user.ts";
 
 /** A short time lets the sign-in page notice that the provider cannot be reached. */
 const freshMs = 60_000;

@@ -6,14 +6,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { GatewayCode } from "sluice-gateway/plugin";
 import { StoreError } from "sluice-gateway/internal/store";
 import { sendJson, sendRefusal } from "../answer.ts";
-import type { OidcOptions } from "../options.ts";
 import type { DashboardDeps, OidcAccess } from "../deps.ts";
 import { addressOf } from "../request-address.ts";
 import type { SessionRef, Sessions } from "../session.ts";
 import { createFlows, type Flow, type Flows } from "./flow.ts";
 import { openProvider, ProviderError, type Provider } from "./provider.ts";
 import { sendRefusalPage } from "./refusal-page.ts";
-import { providerId, userOf } from "./user.ts";
+import { providerId, userOf, type OidcOptions } from "./user.ts";
 
 interface OidcDeps {
   readonly dashboard: DashboardDeps;

@@ -2,7 +2,27 @@
 import { hash } from "node:crypto";
 import type { Environment } from "sluice-gateway/plugin";
 import { isObject } from "sluice-gateway/internal/toolkit";
-import { roles, type ClaimName, type OidcOptions, type Role } from "../options.ts";
+
+/** The roles, those with more rights first. A user who has several gets the first one. */
+const roles = ["admin", "workspaceAdmin", "viewer"] as const;
+type Role = (typeof roles)[number];
+
+/** The options after validation, with defaults. */
+export interface OidcSection {
+  readonly issuer?: string;
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  readonly rolesClaim: ClaimName;
+  readonly roles?: Readonly<Partial<Record<Role, readonly string[]>>>;
+  readonly workspaceClaim: ClaimName;
+}
+
+/** The name of a claim, or the path of names to a nested one. */
+type ClaimName = string | readonly string[];
+
+export type OidcOptions = Required<OidcSection>;
 
 export type Claims = Readonly<Record<string, unknown>>;
 
@@ -21,12 +41,7 @@ export interface OidcUser {
 
 /** Returns a short text that depends on the provider, the client, the claims that are read and the environment. */
 export function providerId(
-  {
-    issuer,
-    clientId,
-    rolesClaim,
-    workspaceClaim,
-  }: Pick<OidcOptions, "issuer" | "clientId" | "rolesClaim" | "workspaceClaim">,
+  { issuer, clientId, rolesClaim, workspaceClaim }: OidcOptions,
   environment: Environment,
 ): string {
   const all = [issuer, clientId, rolesClaim, workspaceClaim, environment];

@@ -1,4 +1,4 @@
-/** The dashboard and `sluice explain` with two gateways on one PostgreSQL. */
+/** The dashboard and `sluice explain` with several gateways on one PostgreSQL, and while it does not answer. */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Capability } from "../../../../plugins/contracts/index.ts";
@@ -8,6 +8,17 @@ import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { createDatabase, runSql } from "../../../store/servers.ts";
 import { until, upgrade } from "../../billing/shipping/fixture.ts";
 import { ask, call, pipeline, signIn } from "./gateway.ts";
+import { HistoryRecorder } from "../../../../plugins/dashboard/dashboard/history/recorder.ts";
+import {
+  createHistoryStore,
+  type HistoryStore,
+} from "../../../../plugins/dashboard/dashboard/history/store.ts";
+import { createMetrics } from "../../../../src/base/metrics.ts";
+import { openPostgres } from "../../../../src/store/postgres/postgres.ts";
+import { postgresSql } from "../../../../src/store/sql/postgres-sql.ts";
+import { manualClock } from "../../../../src/testing/clock.ts";
+import { noon, settledExchange } from "./settled-exchange.ts";
+import { keptLog } from "../../../test-log.ts";
 
 const secret = "a secret of these gateways";
 
@@ -21,9 +32,10 @@ function start(
   url: string,
   name: string,
   capabilities: readonly Capability[] = ["platform:admin", "ledger:read"],
+  text = pipeline,
 ): Promise<TestGateway> {
   return startTestGateway({
-    pipeline,
+    pipeline: text,
     env: { DATABASE_URL: url, GATEWAY_SECRET: secret, REPLICA_NAME: name },
     account: { capabilities },
   });
@@ -128,4 +140,64 @@ test("explain finds a request that another gateway has handled", async (t) => {
   assert.deepEqual(((await none.json()) as { details: object }).details, { missing: ["three"] });
   const partly = (await (await find("r-1")).json()) as { missing: string[] };
   assert.deepEqual(partly.missing, ["three"]);
+});
+
+test("gateways on one database show their leases, and whether their files are equal", async (t) => {
+  const url = await database(t);
+  await using one = await start(url, "one");
+  await using _two = await start(url, "two");
+  await using _three = await start(url, "three", undefined, `${pipeline}# a comment\n`);
+  const cookie = await signIn(one, one.key);
+  assert.equal(await call(one, one.key), 200);
+  const gateways = async () => (await ask(one, "health", { cookie })).body.gateways;
+  await until(async () => (await gateways())[0].leased_scopes > 0);
+  const [own, three, two] = await gateways();
+  assert.ok(own.slack_cu_milli > 0);
+  assert.deepEqual([two.leased_scopes, two.slack_cu_milli, two.reserved_cu_milli], [0, 0, 0]);
+  assert.deepEqual([own.same_file, three.same_file, two.same_file], [true, false, true]);
+  assert.deepEqual([own.reload_refused, two.reload_refused], [false, false]);
+
+  const { body } = await ask(one, "stores", { cookie });
+  const postgres = body.stores.find(({ kind }: { kind: string }) => kind === "PostgreSQL");
+  assert.deepEqual([postgres.up, postgres.schema_version > 0], [true, true]);
+});
+
+const allRoutes = { span: "minute", kind: "route", from: 0, to: noon + 1 } as const;
+
+function openStore(t: TestContext, url: string): HistoryStore {
+  const opened = openPostgres({
+    url,
+    replica: "one",
+    metrics: createMetrics(),
+    statementMs: 2_000,
+  });
+  t.after(() => opened.close());
+  return createHistoryStore(postgresSql(opened, "history"));
+}
+
+test("while PostgreSQL does not answer, the sums wait, and a message is logged once", async (t) => {
+  const url = await database(t);
+  await using proxy = await startFaultProxy(Number(new URL(url).port));
+  const through = new URL(url);
+  through.port = String(proxy.port);
+  const clock = manualClock(noon);
+  const { log, lines } = keptLog();
+  const recorder = new HistoryRecorder({ store: openStore(t, through.href), clock, log });
+  t.after(() => recorder.close());
+  recorder.settled(settledExchange());
+  proxy.refuses = true;
+  proxy.reset();
+  await recorder.flush();
+  await recorder.flush();
+  assert.deepEqual(lines, ["error health over time: cannot store the last minutes"]);
+  await assert.rejects(recorder.read(allRoutes));
+  recorder.settled(settledExchange());
+  proxy.refuses = false;
+  const reader = openStore(t, url);
+  await until(async () => {
+    await recorder.flush();
+    return (await reader.read(allRoutes)).length > 0;
+  });
+  const [stored] = await reader.read(allRoutes);
+  assert.equal(JSON.parse(stored?.sum ?? "{}").n, 2);
 });

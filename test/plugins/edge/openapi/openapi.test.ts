@@ -1,9 +1,9 @@
 /** Tests of the algorithm that combines documented parts, and of the surface that serves the document and its page. */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import { documentOf, type OpenApiDocument } from "../../../../plugins/edge/openapi/document.ts";
 import type { DocumentedRoute, Operation } from "../../../../src/plugin.ts";
-import { startTestGateway } from "../../../../plugins/contracts/testing.ts";
+import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 
 const about = { title: "T", description: "D", version: "1", url: "/" };
 
@@ -162,10 +162,15 @@ interface Shape {
 }
 
 describe("the surface", () => {
+  let shared: TestGateway;
+  before(async () => {
+    shared = await startTestGateway({ pipeline: pipeline() });
+  });
+  after(() => shared[Symbol.asyncDispose]());
+
   it("documents validate's schemas, ignores a step in shadow mode, and does not require what a conditional step requires", async () => {
-    await using gateway = await startTestGateway({ pipeline: pipeline() });
     // The shape of the document itself.
-    const shown = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as Shown;
+    const shown = (await (await fetch(`${shared.url}/openapi.json`)).json()) as Shown;
     assert.equal(shown.info.title, "Acme & Co");
     const checked = shown.paths["/checked"]?.["post"];
     assert.ok(checked);
@@ -231,16 +236,8 @@ describe("the surface", () => {
   });
 
   it("sends no other file than those of the page", async () => {
-    await using gateway = await startTestGateway({ pipeline: pipeline() });
-    for (const name of [
-      "",
-      "x.js",
-      "../index.ts",
-      "..%2findex.ts",
-      "constructor",
-      "tsconfig.json",
-    ]) {
-      assert.equal((await fetch(`${gateway.url}/page?asset=${name}`)).status, 404, name);
+    for (const name of " x.js ../index.ts ..%2findex.ts constructor tsconfig.json".split(" ")) {
+      assert.equal((await fetch(`${shared.url}/page?asset=${name}`)).status, 404, name);
     }
   });
 });

@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { Redis as Client } from "ioredis";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
-import { leasedBuckets } from "../../../../plugins/edge/rate-limit/leased-buckets.ts";
+import {
+  leasedBuckets,
+  type LeasedBucket,
+} from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
 import { createTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { createSeal } from "../../../../src/store/seal.ts";
@@ -13,7 +15,7 @@ import { startRedis } from "../../../store/redis-server.ts";
 import { openRedis, until } from "../../../store/redis/open-redis.ts";
 import { createDatabase } from "../../../store/servers.ts";
 import { upgrade } from "../../billing/shipping/fixture.ts";
-import { assertBound, type Admission } from "./admissions.ts";
+import { assertBound, type Admission } from "./simulated-replicas.ts";
 
 const secret = "a secret of this deployment";
 const pipeline = `version: 1

@@ -1,8 +1,11 @@
 /** Replicas with leased buckets on a real Redis, in a time that only the test moves. */
-import type { TestContext } from "node:test";
+import assert from "node:assert/strict";
+import { test, type TestContext } from "node:test";
 import { Redis as Client } from "ioredis";
-import { leasedBuckets } from "../../../../plugins/edge/rate-limit/leased-buckets.ts";
-import type { LeasedBucket } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
+import {
+  leasedBuckets,
+  type LeasedBucket,
+} from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
 import type { BucketTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import type { Redis } from "../../../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
@@ -87,4 +90,42 @@ export async function simulateRedis(t: TestContext): Promise<SimulatedRedis | un
       leasedBuckets(redis, clock, "test")(caller, terms, microsOf(simulated)),
   };
   return simulated;
+}
+
+/** An admitted request: times of the request and of the decision in microseconds. */
+export interface Admission {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Asserts for each pair i, j of admissions: those that began after i began and ended before j ended are at most burst +
+ * rate × time. `rate`: thousandths of a request per second.
+ */
+export function assertBound(
+  admissions: readonly Admission[],
+  rate: number,
+  capacity: number,
+): void {
+  const byEnd = admissions.toSorted((a, b) => a.end - b.end);
+  for (const start of new Set(admissions.map((each) => each.start))) {
+    let count = 0;
+    for (const each of byEnd) {
+      if (each.start < start) continue;
+      count++;
+      const allowed = capacity * 1e9 + rate * (each.end - start);
+      assert.ok(count * 1e9 <= allowed, `${count} requests within ${each.end - start} µs`);
+    }
+  }
+}
+
+/** Declares a test with replicas on a real Redis. It is skipped if Redis is not installed. */
+export function simulatedTest(
+  title: string,
+  run: (simulated: SimulatedRedis) => Promise<void>,
+): void {
+  test(title, async (t) => {
+    const simulated = await simulateRedis(t);
+    if (simulated !== undefined) await run(simulated);
+  });
 }

@@ -58,15 +58,21 @@ interface Scene {
   readonly receiver: Receiver;
 }
 
+interface Traced {
+  /** Default: one that answers with the trace context that it gets. */
+  readonly upstream?: Upstream | number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 async function traced(
   t: TestContext,
-  upstream: Upstream | number,
   act: (scene: Scene) => Promise<void>,
-  env: Readonly<Record<string, string>> = {},
+  { upstream, env }: Traced = {},
 ): Promise<readonly ReceivedSpan[]> {
+  await using own = await httpUpstream(mirror);
   await using receiver = await openReceiver();
   environment(t, { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url, ...env });
-  const port = typeof upstream === "number" ? upstream : upstream.port;
+  const { port } = typeof upstream === "number" ? { port: upstream } : (upstream ?? own);
   {
     await using gateway = await startTestGateway({ pipeline: pipelineTo(port) });
     await act({ gateway, receiver });
@@ -89,9 +95,8 @@ async function get(url: string, headers: Record<string, string> = {}): Promise<S
 }
 
 test("the access log names the trace that the client sent, or the gateway's own", async (t) => {
-  await using upstream = await httpUpstream(mirror);
   let lines: string[] = [];
-  const spans = await traced(t, upstream, async ({ gateway }) => {
+  const spans = await traced(t, async ({ gateway }) => {
     await get(`${gateway.url}/open/a`, { traceparent: sampled });
     await get(`${gateway.url}/open/b`);
     await gateway.gateway.stop();
@@ -107,9 +112,8 @@ test("the access log names the trace that the client sent, or the gateway's own"
 });
 
 test("an exchange continues its client's trace, and its upstream continues the gateway's", async (t) => {
-  await using upstream = await httpUpstream(mirror);
   let seen: Seen = {};
-  const spans = await traced(t, upstream, async ({ gateway }) => {
+  const spans = await traced(t, async ({ gateway }) => {
     const headers = { traceparent: sampled, tracestate: "rojo=1,congo=2", "x-request-id": "r-1" };
     seen = await get(`${gateway.url}/open/a?secret=1`, headers);
   });
@@ -148,10 +152,9 @@ test("an exchange continues its client's trace, and its upstream continues the g
 });
 
 test("a new trace begins without a valid traceparent; the client's unsampled trace and the operator's headers are respected", async (t) => {
-  await using upstream = await httpUpstream(mirror);
   const seen: Seen[] = [];
   let unsampled: Seen = {};
-  const spans = await traced(t, upstream, async ({ gateway }) => {
+  const spans = await traced(t, async ({ gateway }) => {
     seen.push(await get(`${gateway.url}/open/a`));
     const invalid = { traceparent: `${sampled}-more`, tracestate: "rojo=1" };
     seen.push(await get(`${gateway.url}/open/b`, invalid));
@@ -182,42 +185,29 @@ test("a new trace begins without a valid traceparent; the client's unsampled tra
 });
 
 test("the operator's sampler decides: always_on overrides the client, traceidratio 0 drops every root span", async (t) => {
-  await using upstream = await httpUpstream(mirror);
   const unsampled = { traceparent: `00-${traceId}-${spanId}-00` };
-  const all = await traced(
-    t,
-    upstream,
-    async ({ gateway }) => void (await get(`${gateway.url}/open/a`, unsampled)),
-    { OTEL_TRACES_SAMPLER: "always_on" },
-  );
+  const tracesOf = async (
+    env: Record<string, string>,
+    ...requests: readonly Record<string, string>[]
+  ): Promise<string[]> => {
+    const act = async ({ gateway }: Scene): Promise<void> => {
+      for (const headers of requests) await get(`${gateway.url}/open/a`, headers);
+    };
+    return (await traced(t, act, { env })).map((span) => span.traceId);
+  };
+  const all = await tracesOf({ OTEL_TRACES_SAMPLER: "always_on" }, unsampled);
   assert.equal(all.length, 2);
-  const some = await traced(
-    t,
-    upstream,
-    async ({ gateway }) => {
-      await get(`${gateway.url}/open/a`);
-      await get(`${gateway.url}/open/b`, { traceparent: sampled });
-    },
-    { OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "0" },
-  );
-  assert.deepEqual(
-    some.map((span) => span.traceId),
-    [traceId, traceId],
-  );
-  const none = await traced(
-    t,
-    upstream,
-    async ({ gateway }) => void (await get(`${gateway.url}/open/a`, { traceparent: sampled })),
-    { OTEL_TRACES_SAMPLER: "always_off" },
-  );
+  const ratio = { OTEL_TRACES_SAMPLER: "parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG: "0" };
+  const some = await tracesOf(ratio, {}, { traceparent: sampled });
+  assert.deepEqual(some, [traceId, traceId]);
+  const none = await tracesOf({ OTEL_TRACES_SAMPLER: "always_off" }, { traceparent: sampled });
   assert.deepEqual(none, []);
 });
 
 test("the span contains the caller, the call and the cost, and no secrets", async (t) => {
-  await using upstream = await httpUpstream(mirror);
   let ids: string[] = [];
   let secret = "";
-  const spans = await traced(t, upstream, async ({ gateway }) => {
+  const spans = await traced(t, async ({ gateway }) => {
     ids = [gateway.keyId, gateway.workspaceId];
     secret = gateway.key;
     const authorization = `Bearer ${gateway.key}`;
@@ -255,27 +245,26 @@ test("the span contains the caller, the call and the cost, and no secrets", asyn
 });
 
 test("the resource is set by OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES", async (t) => {
-  await using upstream = await httpUpstream(mirror);
-  const [span] = await traced(
-    t,
-    upstream,
-    async ({ gateway }) => void (await get(`${gateway.url}/open/a`)),
-    {
-      OTEL_SERVICE_NAME: "edge",
-      OTEL_RESOURCE_ATTRIBUTES: "service.name=other,deployment.environment.name=blue",
-    },
-  );
+  const env = {
+    OTEL_SERVICE_NAME: "edge",
+    OTEL_RESOURCE_ATTRIBUTES: "service.name=other,deployment.environment.name=blue",
+  };
+  const act = async ({ gateway }: Scene): Promise<void> =>
+    void (await get(`${gateway.url}/open/a`));
+  const [span] = await traced(t, act, { env });
   assert.equal(span?.resource["service.name"], "edge");
   assert.equal(span?.resource["deployment.environment.name"], "blue");
 });
 
 test("refusals and unknown paths also have a span: error.type is their code, and only errors of the gateway have the status error", async (t) => {
-  const spans = await traced(t, await deadPort(), async ({ gateway }) => {
+  const act = async ({ gateway }: Scene): Promise<void> => {
     assert.equal((await fetch(`${gateway.url}/paid/a`)).status, 401);
     assert.equal((await fetch(`${gateway.url}/nowhere/gateway_x`)).status, 404);
     assert.equal((await fetch(`${gateway.url}/rpc`)).status, 405);
     assert.equal((await fetch(`${gateway.url}/open/a`)).status, 503);
-  });
+  };
+  const spans = await traced(t, act, { upstream: await deadPort() });
+
   const summary = spans
     .filter((span) => span.kind === 2)
     .map(({ name, status, attributes }) => [
@@ -306,11 +295,12 @@ test("a 404 or 500 of an upstream ends its own span with an error; an answer tha
     if (status > 0) res.writeHead(status).end();
     else res.writeHead(200, { "content-length": "10" }).write("12345", () => res.destroy());
   });
-  const spans = await traced(t, upstream, async ({ gateway }) => {
+  const act = async ({ gateway }: Scene): Promise<void> => {
     assert.equal((await fetch(`${gateway.url}/open/404`)).status, 404);
     assert.equal((await fetch(`${gateway.url}/open/500`)).status, 500);
     await assert.rejects((await fetch(`${gateway.url}/open/cut`)).text());
-  });
+  };
+  const spans = await traced(t, act, { upstream });
   const endings = (kind: number): unknown[] =>
     spans
       .filter((span) => span.kind === kind)
@@ -338,13 +328,14 @@ test("a client that leaves ends both spans, without an error of the gateway", as
     socket.on("close", leave);
     arrive();
   });
-  const spans = await traced(t, upstream, async ({ gateway }) => {
+  const act = async ({ gateway }: Scene): Promise<void> => {
     const client = rawClient(Number(new URL(gateway.url).port));
     client.send("GET /open/a HTTP/1.1\r\nhost: a\r\n\r\n");
     await arrived;
     client[Symbol.dispose]();
     await left;
-  });
+  };
+  const spans = await traced(t, act, { upstream });
   const server = one(spans, "GET /open/*");
   assert.equal(server.attributes["sluice.outcome"], "clientLeft");
   assert.equal(server.attributes["client.address"], "127.0.0.1");
@@ -354,7 +345,7 @@ test("a client that leaves ends both spans, without an error of the gateway", as
 });
 
 test("each tool call has a span, and nested calls have spans below the call that made them", async (t) => {
-  const spans = await traced(t, await deadPort(), async ({ gateway }) => {
+  const spans = await traced(t, async ({ gateway }) => {
     const headers = {
       authorization: `Bearer ${gateway.key}`,
       "content-type": "application/json",
@@ -411,7 +402,7 @@ test("a call whose message has its own trace gets its span there, linked to the 
     { traceparent: named.traceparent, tracestate: 7 },
     "no object",
   ];
-  const spans = await traced(t, await deadPort(), async ({ gateway }) => {
+  const spans = await traced(t, async ({ gateway }) => {
     const headers = {
       authorization: `Bearer ${gateway.key}`,
       "content-type": "application/json",
@@ -463,36 +454,31 @@ async function spanCounts(gateway: TestGateway): Promise<Record<string, number>>
 }
 
 test("a collector that refuses is logged once per outage and counted, and requests are not affected", async (t) => {
-  await using upstream = await httpUpstream(mirror);
   const env = { OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "2", OTEL_BSP_SCHEDULE_DELAY: "2000000" };
-  await traced(
-    t,
-    upstream,
-    async ({ gateway, receiver }) => {
-      const outages = (): number =>
-        gateway.lines.filter((line) => line.startsWith("traces cannot be exported")).length;
-      // Two spans are one batch and one post. Its answer has been processed when the next batch is sent.
-      const ask = async (posts: number): Promise<void> => {
-        await get(`${gateway.url}/open/a`);
-        await receiver.posted(posts);
-      };
-      receiver.answerWith(400);
-      await ask(1);
-      await ask(2);
-      receiver.answerWith(200);
-      await ask(3);
-      assert.equal(outages(), 1);
-      receiver.answerWith(400);
-      await ask(4);
-      await ask(5);
-      assert.equal(outages(), 2);
-      const { failed = 0, exported = 0, dropped } = await spanCounts(gateway);
-      assert.ok(failed >= 6 && failed <= 8, `failed ${failed}`);
-      assert.equal(exported, 2);
-      assert.equal(dropped, 0);
-    },
-    env,
-  );
+  const act = async ({ gateway, receiver }: Scene): Promise<void> => {
+    const outages = (): number =>
+      gateway.lines.filter((line) => line.startsWith("traces cannot be exported")).length;
+    // Two spans are one batch and one post. Its answer has been processed when the next batch is sent.
+    const ask = async (posts: number): Promise<void> => {
+      await get(`${gateway.url}/open/a`);
+      await receiver.posted(posts);
+    };
+    receiver.answerWith(400);
+    await ask(1);
+    await ask(2);
+    receiver.answerWith(200);
+    await ask(3);
+    assert.equal(outages(), 1);
+    receiver.answerWith(400);
+    await ask(4);
+    await ask(5);
+    assert.equal(outages(), 2);
+    const { failed = 0, exported = 0, dropped } = await spanCounts(gateway);
+    assert.ok(failed >= 6 && failed <= 8, `failed ${failed}`);
+    assert.equal(exported, 2);
+    assert.equal(dropped, 0);
+  };
+  await traced(t, act, { env });
 });
 
 test("spans beyond the queue are dropped and counted", async (t) => {
@@ -505,7 +491,7 @@ test("spans beyond the queue are dropped and counted", async (t) => {
     assert.equal((await spanCounts(gateway))["dropped"], 2);
     resolve();
   };
-  assert.equal((await traced(t, await deadPort(), act, env)).length, 6);
+  assert.equal((await traced(t, act, { env })).length, 6);
 });
 
 test("without the variables, there are no spans and the client's trace is forwarded unchanged", async (t) => {

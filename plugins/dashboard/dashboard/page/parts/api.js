@@ -12,30 +12,18 @@ const base = "/dashboard/api/";
 
 /**
  * Throws ApiError, with status 0 if the gateway does not answer. After a 401, the page shows the sign-in form. `once`:
- * key with which a change that is sent several times is made once.
+ * key with which a change that is sent several times is made once. `read`: reads the answer, by default as JSON.
  * @param {string} path
- * @param {{ method?: string, body?: object, once?: string, signal?: AbortSignal }} [options]
+ * @param {{
+ *   method?: string,
+ *   body?: object,
+ *   once?: string,
+ *   signal?: AbortSignal,
+ *   read?: (response: Response) => any,
+ * }} [options]
  * @returns {Promise<any>}
  */
-export function ask(path, options) {
-  return request(path, options, (response) => response.json());
-}
-
-/**
- * Fails as `ask` does.
- * @param {string} path
- * @returns {Promise<string>}
- */
-export function askText(path) {
-  return request(path, {}, (response) => (response.ok ? response.text() : response.json()));
-}
-
-/**
- * @param {string} path
- * @param {{ method?: string, body?: object, once?: string, signal?: AbortSignal } | undefined} options
- * @param {(response: Response) => Promise<any>} read
- */
-async function request(path, { method = "GET", body, once, signal } = {}, read) {
+export async function ask(path, { method = "GET", body, once, signal, read = readJson } = {}) {
   const headers = { "x-sluice-dashboard": "1" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (once !== undefined) headers["idempotency-key"] = once;
@@ -49,7 +37,7 @@ async function request(path, { method = "GET", body, once, signal } = {}, read) 
       cache: "no-store",
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-    answer = response.status === 204 ? undefined : await read(response);
+    if (response.status !== 204) answer = await (response.ok ? read : readJson)(response);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(0, "", "the gateway does not answer");
@@ -60,6 +48,11 @@ async function request(path, { method = "GET", body, once, signal } = {}, read) 
     document.dispatchEvent(new CustomEvent("signedout"));
   }
   throw new ApiError(response.status, answer.error_code, answer.error);
+}
+
+/** @param {Response} response */
+function readJson(response) {
+  return response.json();
 }
 
 /**

@@ -34,6 +34,11 @@ export function Badge({ meaning, children }) {
   return html`<span class=${`badge ${meaning}`}>${children}</span>`;
 }
 
+/** A badge that is good or bad, with one of two texts. */
+export function Check({ isGood, good, bad }) {
+  return html`<${Badge} meaning=${isGood ? "ok" : "bad"}>${isGood ? good : bad}<//>`;
+}
+
 /** Reports that polling fails, while the view keeps its previous data. `error`: undefined if it works. */
 export function ErrorLine({ error }) {
   return html`<p class="error-line" role="alert" hidden=${error === undefined}>

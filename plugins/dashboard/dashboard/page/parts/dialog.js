@@ -1,5 +1,5 @@
 /** The browser's own element keeps the focus inside and closes on Escape. */
-import { ApiError, newFormKey } from "./api.js";
+import { ApiError, change, newFormKey } from "./api.js";
 import { html, signal, useEffect, useId, useRef, useState } from "./html.js";
 
 /** @typedef {import("./html.js").Children} Children */
@@ -70,17 +70,18 @@ export function Dialog({ title, keep = false, fromTop = false, class: kind, onCl
 }
 
 /**
- * `submit`: gets the fields and the key of this form, which makes a change that is sent twice happen once; its errors
- * (ApiError, RangeError) are shown in the form.
+ * A form that makes one change. It has a key, which makes a change that is sent twice happen once. `changeOf`: returns
+ * the path and the body of the change; a RangeError is shown in the form. `done`: called with the answer.
  * @param {{
  *   title: Children,
  *   action: string,
  *   danger?: boolean,
- *   submit: (form: FormData, once: string) => Promise<void>,
+ *   changeOf: (form: FormData) => [path: string, body: object],
+ *   done: (answer: any) => void,
  *   children: Children,
  * }} props
  */
-export function FormDialog({ title, action, danger = false, submit, children }) {
+export function FormDialog({ title, action, danger = false, changeOf, done, children }) {
   const [error, setError] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [once] = useState(newFormKey);
@@ -88,7 +89,8 @@ export function FormDialog({ title, action, danger = false, submit, children }) 
     setBusy(true);
     setError("");
     try {
-      await submit(new FormData(form), once);
+      const [path, body] = changeOf(new FormData(form));
+      done(await change(path, body, once));
       close();
     } catch (thrown) {
       if (!(thrown instanceof ApiError) && !(thrown instanceof RangeError)) throw thrown;

@@ -45,17 +45,43 @@ export function InputField({ label, hint, ...input }) {
   />`;
 }
 
+/** A field for an amount of credit. `milli`: its first value in milli-CU. The other attributes are those of the input. */
+export function CreditField({ milli, ...input }) {
+  const defaultValue = milli === undefined ? undefined : milli / 1000;
+  return html`<${InputField}
+    type="number"
+    min="0"
+    step="0.001"
+    inputmode="decimal"
+    defaultValue=${defaultValue}
+    ...${input}
+  />`;
+}
+
+/** Returns the amount of a `CreditField` in milli-CU. Undefined if it is empty. */
+export function readMilli(form, name) {
+  const text = String(form.get(name) ?? "").trim();
+  return text === "" ? undefined : Math.round(Number(text) * 1000);
+}
+
 /**
- * @param {{ label: string, options: [string, string][], chosen: string, choose: (value: string) => void }} props
+ * Buttons that choose the filter `name` of the address. `reset`: the filters that a choice changes as well.
+ * @param {{
+ *   label: string,
+ *   name: string,
+ *   options: string[][],
+ *   chosen: string,
+ *   reset?: Record<string, string>,
+ * }} props
  */
-export function Choice({ label, options, chosen, choose }) {
+export function Choice({ label, name, options, chosen, reset = {} }) {
   return html`<div class="choice" role="group" aria-label=${label}>
     ${options.map(
       ([value, text]) =>
         html`<button
           type="button"
           aria-pressed=${value === chosen ? "true" : "false"}
-          onClick=${() => choose(value)}
+          onClick=${() => setFilters({ [name]: value, ...reset })}
         >
           ${text}
         </button>`,
@@ -71,9 +97,10 @@ const orders = [
 export function OrderChoice() {
   return html`<${Choice}
     label="Order"
+    name="sort"
     options=${orders}
     chosen=${filter("sort", "newest")}
-    choose=${(sort) => setFilters({ sort, page: "" })}
+    reset=${{ page: "" }}
   />`;
 }
 

@@ -11,6 +11,11 @@ const percent = new Intl.NumberFormat("en", {
 
 export const none = "–";
 
+/** Returns the formatted value, or a dash if it is undefined. */
+export function known(value, text) {
+  return value === undefined ? none : text(value);
+}
+
 export function count(n) {
   return whole.format(n);
 }

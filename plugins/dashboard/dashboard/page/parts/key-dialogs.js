@@ -1,6 +1,12 @@
-import { change } from "./api.js";
 import { Dialog, FormDialog, openDialog, SecretDialog } from "./dialog.js";
-import { Field, InputField, SelectField, WorkspaceSelect } from "./fields.js";
+import {
+  CreditField,
+  Field,
+  InputField,
+  readMilli,
+  SelectField,
+  WorkspaceSelect,
+} from "./fields.js";
 import { html } from "./html.js";
 
 const defaultCapabilities = ["ledger:read", "platform:read", "docs:read", "inference"];
@@ -42,10 +48,9 @@ function showSecret(secret, text, done) {
 }
 
 export function CreateDialog({ session, done }) {
-  const submit = async (form, once) => {
-    const { secret, key } = await change("keys", wantedKey(form, session), once);
+  const changeOf = (form) => ["keys", wantedKey(form, session)];
+  const show = ({ secret, key }) =>
     showSecret(secret, `The key “${key.name}” is ready to use.`, done);
-  };
   const workspace = (attributes) =>
     html`<${WorkspaceSelect}
       first="Choose a workspace"
@@ -53,7 +58,7 @@ export function CreateDialog({ session, done }) {
       required
       ...${attributes}
     />`;
-  return html`<${FormDialog} title="New key" action="Create key" submit=${submit}>
+  return html`<${FormDialog} title="New key" action="Create key" changeOf=${changeOf} done=${show}>
     ${session.scope === "platform" && html`<${Field} label="Workspace" control=${workspace} />`}
     <${InputField}
       label="Name"
@@ -88,19 +93,17 @@ function KeyFields({ capabilities, of: key }) {
       </div>
     </fieldset>
     <div class="pair">
-      <${InputField}
+      <${CreditField}
         label="CU in 24 hours"
         hint="Leave empty for no limit"
         name="day"
-        ...${amount}
-        defaultValue=${units(key?.cu_limit_24h_milli)}
+        milli=${key?.cu_limit_24h_milli}
       />
-      <${InputField}
+      <${CreditField}
         label="CU in 30 days"
         hint="Leave empty for no limit"
         name="month"
-        ...${amount}
-        defaultValue=${units(key?.cu_limit_30d_milli)}
+        milli=${key?.cu_limit_30d_milli}
       />
     </div>
     <div class="pair">
@@ -108,7 +111,8 @@ function KeyFields({ capabilities, of: key }) {
         label="Requests per second"
         hint="Leave empty for the rate of the plan"
         name="rps"
-        ...${amount}
+        type="number"
+        inputmode="decimal"
         min="0.001"
         step="any"
         defaultValue=${key?.rps_limit}
@@ -124,45 +128,44 @@ function KeyFields({ capabilities, of: key }) {
     />`;
 }
 
-function units(milli) {
-  return milli === undefined ? undefined : milli / 1000;
-}
-
 export function EditDialog({ of: key, session, done }) {
-  const submit = async (form, once) => {
-    await change(`keys/${key.id}/edit`, changesOf(form), once);
-    done();
-  };
-  return html`<${FormDialog} title=${`Edit ${titleOf(key)}`} action="Save" submit=${submit}>
+  const changeOf = (form) => [`keys/${key.id}/edit`, changesOf(form)];
+  return html`<${FormDialog}
+    title=${`Edit ${titleOf(key)}`}
+    action="Save"
+    changeOf=${changeOf}
+    done=${done}
+  >
     <${InputField} label="Name" name="name" required maxlength="200" defaultValue=${key.name} />
     <${KeyFields} capabilities=${session.capabilities} of=${key} />
   <//>`;
 }
 
-const amount = { type: "number", min: "0", step: "0.001", inputmode: "decimal" };
-
 export function RotateDialog({ of: key, done }) {
-  const submit = async (form, once) => {
-    const body = { overlap_seconds: Number(form.get("overlap")) };
-    const { secret } = await change(`keys/${key.id}/rotate`, body, once);
-    showSecret(secret, `This key replaces ${titleOf(key)}.`, done);
-  };
-  return html`<${FormDialog} title=${`Rotate ${titleOf(key)}`} action="Rotate" submit=${submit}>
+  const changeOf = (form) => [
+    `keys/${key.id}/rotate`,
+    { overlap_seconds: Number(form.get("overlap")) },
+  ];
+  const show = ({ secret }) => showSecret(secret, `This key replaces ${titleOf(key)}.`, done);
+  return html`<${FormDialog}
+    title=${`Rotate ${titleOf(key)}`}
+    action="Rotate"
+    changeOf=${changeOf}
+    done=${show}
+  >
     <p>This creates a new key with the same capabilities and limits.</p>
     <${SelectField} label="Keep the old key valid for" name="overlap" options=${overlaps} />
   <//>`;
 }
 
 export function RevokeDialog({ of: key, done }) {
-  const submit = async (_, once) => {
-    await change(`keys/${key.id}/revoke`, {}, once);
-    done();
-  };
+  const changeOf = () => [`keys/${key.id}/revoke`, {}];
   return html`<${FormDialog}
     title=${`Revoke ${titleOf(key)}?`}
     action="Revoke"
     danger
-    submit=${submit}
+    changeOf=${changeOf}
+    done=${done}
   >
     <p>The key ends at once and cannot be restored. Requests with it are answered with 401.</p>
     <p><code>${key.id}</code></p>
@@ -179,12 +182,11 @@ function readFields(form) {
   const given = (name, convert) => (text(name) === "" ? undefined : convert(text(name)));
   const capabilities = form.getAll("capability");
   if (capabilities.length === 0) throw new RangeError("select at least one capability");
-  const milli = (value) => Math.round(Number(value) * 1000);
   return {
     name: text("name"),
     capabilities,
-    cu_limit_24h_milli: given("day", milli),
-    cu_limit_30d_milli: given("month", milli),
+    cu_limit_24h_milli: readMilli(form, "day"),
+    cu_limit_30d_milli: readMilli(form, "month"),
     rps_limit: given("rps", Number),
     expires_in_seconds: given("life", (value) => (value === "keep" ? value : Number(value))),
     allowed_addresses: given("addresses", (list) =>

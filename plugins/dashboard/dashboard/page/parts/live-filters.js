@@ -1,7 +1,7 @@
 /** The filters are in the address of the view. */
 import { SearchField } from "./fields.js";
 import { html } from "./html.js";
-import { filter, setFilters } from "./router.js";
+import { filter, queryOf, setFilters } from "./router.js";
 
 /** The text filters: name in the address, label, and placeholder. */
 const texts = [
@@ -24,13 +24,15 @@ const statuses = [
 const names = ["status", ...texts.map(([name]) => name)];
 
 export function readFilters() {
-  const all = names.map((name) => [name, filter(name)]);
-  return Object.fromEntries(all.filter(([, value]) => value !== ""));
+  return queryOf(Object.fromEntries(names.map((name) => [name, filter(name)])));
 }
 
-/** `filters`: the result of `readFilters`. */
+/**
+ * `filters`: the result of `readFilters`.
+ * @param {{ filters: URLSearchParams }} props
+ */
 export function Filters({ filters }) {
-  const { status = "" } = filters;
+  const status = filters.get("status") ?? "";
   const clear = () => setFilters(Object.fromEntries(names.map((name) => [name, undefined])));
   // An exact status can come from a link.
   const known = statuses.some(([each]) => each === status);
@@ -50,12 +52,12 @@ export function Filters({ filters }) {
           key=${name}
           label=${label}
           placeholder=${placeholder}
-          value=${filters[name] ?? ""}
+          value=${filters.get(name) ?? ""}
           search=${(text) => setFilters({ [name]: text })}
         />`,
     )}
     ${
-      Object.keys(filters).length > 0 &&
+      filters.size > 0 &&
       html`<button type="button" class="plain" onClick=${clear}>Clear filters</button>`
     }
   </div>`;

@@ -1,4 +1,5 @@
-import { ApiError } from "./api.js";
+/** Calls of the gateway by the view Playground, and the code that makes the same calls. */
+import { ApiError, ask } from "./api.js";
 
 /** The key is stored only here, and is removed when the user leaves the view or reloads the page. */
 let key = "";
@@ -24,23 +25,12 @@ export function setKey(value) {
  */
 export async function callGateway(kind, body, took = () => {}) {
   if (key === "") throw new ApiError(0, "", "enter an API key first");
-  let response;
-  try {
-    response = await fetch("/dashboard/api/playground", {
-      method: "POST",
-      headers: { "x-sluice-dashboard": "1", "content-type": "application/json" },
-      body: JSON.stringify({ kind, key, ...(body !== undefined && { body }) }),
-      cache: "no-store",
-    });
-  } catch {
-    throw new ApiError(0, "", "the gateway does not answer");
-  }
-  const status = response.headers.get("x-playground-status");
-  if (status === null) {
-    const { error_code: code, error } = await response.json();
-    if (response.status === 401) document.dispatchEvent(new CustomEvent("signedout"));
-    throw new ApiError(response.status, code, error);
-  }
+  /** @type {Response} */
+  const response = await ask("playground", {
+    method: "POST",
+    body: { kind, key, body },
+    read: (whole) => whole,
+  });
   const cost = response.headers.get("x-playground-cost-milli-cu");
   let text = "";
   try {
@@ -55,7 +45,7 @@ export async function callGateway(kind, body, took = () => {}) {
     throw new ApiError(0, "", "the answer broke off");
   }
   return {
-    status: Number(status),
+    status: Number(response.headers.get("x-playground-status")),
     requestId: response.headers.get("x-request-id") ?? "",
     costMilliCu: cost === null ? undefined : Number(cost),
     text,
@@ -89,4 +79,58 @@ export function parsed(text) {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * @typedef {object} PlaygroundCall
+ * @property {"chat" | "tools" | "node"} kind
+ * @property {string} url
+ * @property {{ stream?: unknown }} body
+ */
+
+/** @param {PlaygroundCall} call */
+export function curlCode({ kind, url, body }) {
+  const isStream = kind === "chat" && body.stream === true;
+  return [
+    `curl ${isStream ? "-N " : ""}-X POST ${shellText(url)}`,
+    '-H "Authorization: Bearer $SLUICE_API_KEY"',
+    "-H 'Content-Type: application/json'",
+    `--data-raw ${shellText(JSON.stringify(body, undefined, 2))}`,
+  ].join(" \\\n  ");
+}
+
+/** @param {PlaygroundCall} call */
+export function clientCode({ kind, url, body }) {
+  return kind === "chat" ? openAiCode(url, body) : fetchCode(url, body);
+}
+
+/** The client for chats is OpenAI's, because the route has the same wire format. */
+function openAiCode(url, body) {
+  return `import OpenAI from "openai";
+
+const client = new OpenAI({
+  baseURL: ${JSON.stringify(url.replace(/\/chat\/completions$/, ""))},
+  apiKey: process.env.SLUICE_API_KEY,
+});
+const stream = await client.chat.completions.create(${JSON.stringify(body, undefined, 2)});
+for await (const { choices } of stream) {
+  process.stdout.write(choices[0]?.delta?.content ?? "");
+}`;
+}
+
+function fetchCode(url, body) {
+  const value = JSON.stringify(body, undefined, 2).replaceAll("\n", "\n  ");
+  return `const response = await fetch(${JSON.stringify(url)}, {
+  method: "POST",
+  headers: {
+    Authorization: \`Bearer \${process.env.SLUICE_API_KEY}\`,
+    "Content-Type": "application/json",
+  },
+  body: JSON.stringify(${value}),
+});
+console.log(response.status, await response.json());`;
+}
+
+function shellText(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -30,17 +30,25 @@ function decoded(part) {
 }
 
 /**
- * Filters that are undefined or empty are left out.
+ * Values that are undefined or empty are left out.
+ * @param {Record<string, string | undefined>} values
+ */
+export function queryOf(values) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== undefined && value !== "") query.set(name, value);
+  }
+  return query;
+}
+
+/**
  * @param {string} view
  * @param {Record<string, string | undefined>} [filters]
  * @param {string[]} rest
  */
 export function linkTo(view, filters = {}, ...rest) {
   const path = [view, ...rest].map(encodeURIComponent).join("/");
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(filters)) {
-    if (value !== undefined && value !== "") query.set(name, value);
-  }
+  const query = queryOf(filters);
   return `#/${path}${query.size === 0 ? "" : `?${query}`}`;
 }
 

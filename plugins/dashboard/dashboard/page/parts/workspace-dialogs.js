@@ -1,38 +1,42 @@
-import { change } from "./api.js";
 import { FormDialog } from "./dialog.js";
-import { InputField, SelectField } from "./fields.js";
+import { CreditField, InputField, readMilli, SelectField } from "./fields.js";
 import * as format from "./format.js";
 import { html, useState } from "./html.js";
 
 const plans = ["free", "developer", "startup", "enterprise"].map((name) => [name, name]);
-const credit = { type: "number", min: "0", step: "0.001", inputmode: "decimal" };
-
-/** Undefined if the field is empty. */
-function readMilli(form, name) {
-  const text = String(form.get(name) ?? "").trim();
-  return text === "" ? undefined : Math.round(Number(text) * 1000);
-}
 
 export function NewWorkspaceDialog({ done }) {
-  const submit = async (form, once) => {
-    const body = {
+  const changeOf = (form) => [
+    "workspaces",
+    {
       name: String(form.get("name")).trim(),
       plan: form.get("plan"),
       overage_limit_cu_milli: readMilli(form, "overage"),
-    };
-    await change("workspaces", body, once);
-    done();
-  };
-  return html`<${FormDialog} title="New workspace" action="Create workspace" submit=${submit}>
+    },
+  ];
+  return html`<${FormDialog}
+    title="New workspace"
+    action="Create workspace"
+    changeOf=${changeOf}
+    done=${done}
+  >
     <${InputField} label="Name" hint="Customer or team" name="name" required maxlength="200" />
     <${SelectField} label="Plan" name="plan" options=${plans} />
-    <${InputField}
-      label="Limit of overage in CU"
-      hint="Leave empty for no limit"
-      name="overage"
-      ...${credit}
-    />
+    <${OverageField} />
   <//>`;
+}
+
+/**
+ * `milli`: the current limit in milli-CU.
+ * @param {{ milli?: number }} props
+ */
+function OverageField({ milli }) {
+  return html`<${CreditField}
+    label="Limit of overage in CU"
+    hint="Leave empty for no limit"
+    name="overage"
+    milli=${milli}
+  />`;
 }
 
 const times = [
@@ -41,15 +45,15 @@ const times = [
 ];
 
 export function PlanDialog({ of: workspace, done }) {
-  const submit = async (form, once) => {
+  const changeOf = (form) => {
     const path = form.get("when") === "period" ? "downgrade" : "settings";
-    await change(`workspaces/${workspace.id}/${path}`, { plan: form.get("plan") }, once);
-    done();
+    return [`workspaces/${workspace.id}/${path}`, { plan: form.get("plan") }];
   };
   return html`<${FormDialog}
     title=${`Change the plan of “${workspace.name}”`}
     action="Change plan"
-    submit=${submit}
+    changeOf=${changeOf}
+    done=${done}
   >
     <p>
       The plan is ${workspace.plan}. A change now applies to the calls that follow, and removes a
@@ -61,50 +65,41 @@ export function PlanDialog({ of: workspace, done }) {
 }
 
 export function LimitDialog({ of: workspace, done }) {
-  const limit = workspace.overage_limit_cu_milli;
-  const submit = async (form, once) => {
-    const body = { overage_limit_cu_milli: readMilli(form, "overage") ?? null };
-    await change(`workspaces/${workspace.id}/settings`, body, once);
-    done();
-  };
+  const changeOf = (form) => [
+    `workspaces/${workspace.id}/settings`,
+    { overage_limit_cu_milli: readMilli(form, "overage") ?? null },
+  ];
   return html`<${FormDialog}
     title=${`Limit the overage of “${workspace.name}”`}
     action="Save limit"
-    submit=${submit}
+    changeOf=${changeOf}
+    done=${done}
   >
     <p>Overage is what the workspace uses after the credit of its plan and its purchases.</p>
-    <${InputField}
-      label="Limit of overage in CU"
-      hint="Leave empty for no limit"
-      name="overage"
-      ...${credit}
-      defaultValue=${limit === undefined ? undefined : limit / 1000}
-    />
+    <${OverageField} milli=${workspace.overage_limit_cu_milli} />
   <//>`;
 }
 
 /** A purchase costs money, so the amount must be confirmed. */
 export function PurchaseDialog({ of: workspace, done }) {
   const [milli, setMilli] = useState(0);
-  const submit = async (form, once) => {
+  const changeOf = (form) => {
     if (form.get("confirmed") === null) throw new RangeError("confirm the amount");
-    const body = { amount_cu_milli: readMilli(form, "amount") };
-    await change(`workspaces/${workspace.id}/purchase`, body, once);
-    done();
+    return [`workspaces/${workspace.id}/purchase`, { amount_cu_milli: readMilli(form, "amount") }];
   };
   return html`<${FormDialog}
     title=${`Add credit to “${workspace.name}”`}
     action="Add credit"
-    submit=${submit}
+    changeOf=${changeOf}
+    done=${done}
   >
     <p>
       The workspace has ${format.cu(workspace.purchased_cu_milli)} of purchased credit left. A
       purchase cannot be undone.
     </p>
-    <${InputField}
+    <${CreditField}
       label="Credit in CU"
       name="amount"
-      ...${credit}
       min="0.001"
       required
       onInput=${({ currentTarget }) => setMilli(Math.round(Number(currentTarget.value) * 1000))}
@@ -117,14 +112,12 @@ export function PurchaseDialog({ of: workspace, done }) {
 }
 
 export function CancelDowngradeDialog({ of: workspace, done }) {
-  const submit = async (_, once) => {
-    await change(`workspaces/${workspace.id}/cancel-downgrade`, {}, once);
-    done();
-  };
+  const changeOf = () => [`workspaces/${workspace.id}/cancel-downgrade`, {}];
   return html`<${FormDialog}
     title=${`Keep the plan of “${workspace.name}”?`}
     action="Cancel the downgrade"
-    submit=${submit}
+    changeOf=${changeOf}
+    done=${done}
   >
     <p>
       The workspace keeps the plan ${workspace.plan}, instead of changing to

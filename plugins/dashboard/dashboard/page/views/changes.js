@@ -3,7 +3,7 @@ import { SearchField } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, linkTo, setFilters } from "../parts/router.js";
+import { filter, linkTo, queryOf, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 10_000;
@@ -18,11 +18,7 @@ const columns = [
 
 export function ChangesView() {
   const [text, workspace, before] = [filter("q"), filter("workspace"), filter("before")];
-  const query = new URLSearchParams({
-    q: text,
-    ...(workspace !== "" && { workspace }),
-    ...(before !== "" && { before }),
-  });
+  const query = queryOf({ q: text, workspace, before });
   const { data, error } = usePolled(`changes?${query}`, everyMs);
   return html`<div class="view">
     <${ErrorLine} error=${error} />

@@ -1,5 +1,6 @@
 import {
   Badge,
+  Check,
   Empty,
   ErrorLine,
   Fact,
@@ -50,7 +51,7 @@ function Backends({ health }) {
 
 function Overview({ health: { ready, checks, reload, process } }) {
   const wrong = Object.entries(checks).filter(([, found]) => found !== "ok");
-  const word = html`<${Badge} meaning=${ready ? "ok" : "bad"}>${ready ? "ready" : "not ready"}<//>`;
+  const word = html`<${Check} isGood=${ready} good="ready" bad="not ready" />`;
   return html`<${Panel} title="Gateway" aside=${word}>
     <${Facts}>
       <${Fact} name="Running for">${format.span(process.uptime_seconds)}<//>
@@ -89,9 +90,9 @@ function Gateways({ gateways, complete }) {
         <span class="quiet">${gatewayNote(gateway)}</span>`,
       storeState(gateway.postgres),
       storeState(gateway.redis),
-      known(gateway.slack_cu_milli, format.cuAligned),
-      known(gateway.uptime_seconds, format.span),
-      known(gateway.memory_bytes, format.bytes),
+      format.known(gateway.slack_cu_milli, format.cuAligned),
+      format.known(gateway.uptime_seconds, format.span),
+      format.known(gateway.memory_bytes, format.bytes),
       gateway.version,
     ],
   }));
@@ -121,7 +122,7 @@ function gatewayNote({
 
 function storeState(isUp) {
   if (isUp === undefined) return format.none;
-  return html`<${Badge} meaning=${isUp ? "ok" : "bad"}>${isUp ? "answers" : "no answer"}<//>`;
+  return html`<${Check} isGood=${isUp} good="answers" bad="no answer" />`;
 }
 
 const nodeColumns = [
@@ -139,9 +140,9 @@ function Ledger({ name, ready, nodes, calls }) {
     cells: [
       node.name,
       state(node),
-      known(node.best, format.count),
-      known(node.finalized, format.count),
-      known(callsOf(node)?.in_flight, format.count),
+      format.known(node.best, format.count),
+      format.known(node.finalized, format.count),
+      format.known(callsOf(node)?.in_flight, format.count),
     ],
   }));
   return html`<${Panel} title=${`Node pool ${name}`} aside=${usable(ready)}>
@@ -164,7 +165,7 @@ function Head({ name, number, proved_at: provedAt, ended, heads }) {
       head.node,
       html`<${Badge} meaning=${headMeanings[head.state] ?? "warn"}>${head.state}<//>
         <span class="quiet">${head.reason}</span>`,
-      known(head.number, format.count),
+      format.known(head.number, format.count),
       head.hash ?? format.none,
     ],
   }));
@@ -209,12 +210,8 @@ function Network({ name, ready, workers, models }) {
   <//>`;
 }
 
-function known(value, text) {
-  return value === undefined ? format.none : text(value);
-}
-
 function usable(ready) {
-  return html`<${Badge} meaning=${ready ? "ok" : "bad"}>${ready ? "usable" : "not usable"}<//>`;
+  return html`<${Check} isGood=${ready} good="usable" bad="not usable" />`;
 }
 
 const good = ["usable", "active", "busy"];

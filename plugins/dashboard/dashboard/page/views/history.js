@@ -4,18 +4,16 @@ import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html, useMemo } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, setFilters } from "../parts/router.js";
+import { filter, queryOf, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 30_000;
-/** @type {[string, string][]} */
 const ranges = [
   ["1h", "1 h"],
   ["24h", "24 h"],
   ["7d", "7 d"],
   ["30d", "30 d"],
 ];
-/** @type {[string, string][]} */
 const kinds = [
   ["route", "Route"],
   ["upstream", "Upstream"],
@@ -26,25 +24,15 @@ export function History() {
   const range = ranges.find(([each]) => each === filter("range"))?.[0] ?? "24h";
   const by = kinds.find(([each]) => each === filter("by"))?.[0] ?? "route";
   const name = filter("name");
-  const query = new URLSearchParams({ range, by, ...(name !== "" && { name }) });
+  const query = queryOf({ range, by, name });
   const { data, error } = usePolled(`history?${query}`, everyMs);
   const charts = useMemo(() => data && chartsOf(data), [data]);
   const title = name === "" ? "Health over time: all requests" : `Health over time: ${name}`;
   return html`<${Panel} title=${title} aside=${data && total(data.total)}>
     <${ErrorLine} error=${error} />
     <div class="tools">
-      <${Choice}
-        label="Range"
-        options=${ranges}
-        chosen=${range}
-        choose=${(chosen) => setFilters({ range: chosen })}
-      />
-      <${Choice}
-        label="List by"
-        options=${kinds}
-        chosen=${by}
-        choose=${(chosen) => setFilters({ by: chosen, name: "" })}
-      />
+      <${Choice} label="Range" options=${ranges} chosen=${range} name="range" />
+      <${Choice} label="List by" options=${kinds} chosen=${by} name="by" reset=${{ name: "" }} />
       ${
         name !== "" &&
         html`<button type="button" class="plain" onClick=${() => setFilters({ name: "" })}>

@@ -6,7 +6,7 @@ import { html } from "../parts/html.js";
 import { CreateDialog, EditDialog, RevokeDialog, RotateDialog } from "../parts/key-dialogs.js";
 import { Pager } from "../parts/pager.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, setFilters } from "../parts/router.js";
+import { filter, queryOf, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 5_000;
@@ -23,13 +23,7 @@ const states = [
 export function KeysView({ session }) {
   const isPlatform = session.scope === "platform";
   const [text, workspace, state] = [filter("q"), filter("workspace"), filter("state", "active")];
-  const query = new URLSearchParams({
-    state,
-    sort: filter("sort", "newest"),
-    page: filter("page", "0"),
-    ...(text !== "" && { q: text }),
-    ...(workspace !== "" && { workspace }),
-  });
+  const query = queryOf({ state, sort: filter("sort"), page: filter("page"), q: text, workspace });
   const { data, error, refresh } = usePolled(`keys?${query}`, everyMs);
   const create = () => openDialog(html`<${CreateDialog} session=${session} done=${refresh} />`);
   return html`<div class="view">
@@ -53,7 +47,8 @@ export function KeysView({ session }) {
         label="State"
         options=${states}
         chosen=${state}
-        choose=${(chosen) => setFilters({ state: chosen, page: "" })}
+        name="state"
+        reset=${{ page: "" }}
       />
       <${OrderChoice} />
       ${

@@ -29,8 +29,7 @@ const lines = [
 export function LiveView({ session }) {
   const isPlatform = session.scope === "platform";
   const filters = readFilters();
-  const query = new URLSearchParams(filters);
-  const { data: now, error } = usePolled(query.size === 0 ? "live" : `live?${query}`, everyMs);
+  const { data: now, error } = usePolled(filters.size === 0 ? "live" : `live?${filters}`, everyMs);
   const [paused, setPaused] = useState(/** @type {Exchange[] | undefined} */ (undefined));
   const exchanges = paused ?? now?.exchanges;
   const pause = html`<button

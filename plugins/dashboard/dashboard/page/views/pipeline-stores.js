@@ -1,4 +1,4 @@
-import { Badge, ErrorLine, Loading, Panel } from "../parts/basics.js";
+import { Badge, Check, ErrorLine, Loading, Panel } from "../parts/basics.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
@@ -42,12 +42,12 @@ function Gateways({ health: { gateways, complete } }) {
       gateway.own ? `${gateway.name} (this one)` : gateway.name,
       html`<${Badge} meaning=${gateway.state === "ready" ? "ok" : "bad"}>${gateway.state}<//>`,
       gateway.own ? "now" : `${format.span(gateway.heard_seconds_ago)} ago`,
-      known(gateway.generation, format.count),
+      format.known(gateway.generation, format.count),
       fileState(gateway),
       settingsState(gateway),
-      known(gateway.leased_scopes, format.count),
-      known(heldMilliCu(gateway), format.cuAligned),
-      known(gateway.reserved_cu_milli, format.cuAligned),
+      format.known(gateway.leased_scopes, format.count),
+      format.known(heldMilliCu(gateway), format.cuAligned),
+      format.known(gateway.reserved_cu_milli, format.cuAligned),
     ],
   }));
   const aside = !complete && html`<${Badge} meaning="bad">other gateways are unknown<//>`;
@@ -93,17 +93,13 @@ function Stores({ stores }) {
     cells: [
       html`<span class="path">${name}</span>`,
       kind,
-      html`<${Badge} meaning=${up ? "ok" : "bad"}>${up ? "answers" : "no answer"}<//>
+      html`<${Check} isGood=${up} good="answers" bad="no answer" />
         ${problem !== undefined && problem !== "no answer" && html`<code>${problem}</code>`}`,
-      known(version, format.count),
-      known(bytes, format.size),
+      format.known(version, format.count),
+      format.known(bytes, format.size),
     ],
   }));
   return html`<${Panel} title="Stores of this gateway">
     <${Table} caption="Stores of this gateway" columns=${storeColumns} rows=${rows} />
   <//>`;
-}
-
-function known(value, text) {
-  return value === undefined ? format.none : text(value);
 }

@@ -4,7 +4,7 @@ import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, setFilters } from "../parts/router.js";
+import { filter } from "../parts/router.js";
 import { PipelineFile } from "./pipeline-file.js";
 import { PipelineStores } from "./pipeline-stores.js";
 
@@ -26,12 +26,7 @@ export function PipelineView() {
     <${ErrorLine} error=${error} />
     ${data !== undefined && html`<${Reload} reload=${data.reload} generation=${data.generation} />`}
     <div class="tools">
-      <${Choice}
-        label="Show"
-        options=${parts}
-        chosen=${part}
-        choose=${(show) => setFilters({ show })}
-      />
+      <${Choice} label="Show" options=${parts} chosen=${part} name="show" />
     </div>
     ${part === "file" && html`<${PipelineFile} faults=${data?.reload.faults ?? []} />`}
     ${part === "stores" && html`<${PipelineStores} />`}
@@ -43,12 +38,7 @@ function AllRoutes({ routes }) {
   const isUsed = routes?.some((route) => requestsOf(route) > 0) ?? false;
   const chosen = filter("routes", isUsed ? "used" : "all");
   return html`<div class="tools">
-      <${Choice}
-        label="Routes"
-        options=${which}
-        chosen=${chosen}
-        choose=${(wanted) => setFilters({ routes: wanted })}
-      />
+      <${Choice} label="Routes" options=${which} chosen=${chosen} name="routes" />
     </div>
     <p class="hint">
       Requests run through the steps to the surface, and responses run back. Each time is the mean

@@ -4,13 +4,18 @@ import { Choice, InputField, SelectField } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html, useEffect, useState } from "../parts/html.js";
 import { Explanation } from "../parts/explanation.js";
-import { callGateway, parsed, readChat, setKey } from "../parts/playground-call.js";
-import { clientCode, curlCode } from "../parts/playground-code.js";
+import {
+  callGateway,
+  clientCode,
+  curlCode,
+  parsed,
+  readChat,
+  setKey,
+} from "../parts/playground-call.js";
 import { ToolForm } from "../parts/playground-tools.js";
 import { useAnswer } from "../parts/poll.js";
 import { filter, setFilters } from "../parts/router.js";
 
-/** @type {[string, string][]} */
 const titles = [
   ["chat", "Chat"],
   ["tools", "Tool"],
@@ -52,12 +57,7 @@ export function PlaygroundView() {
           onChange=${({ currentTarget }) => setFilters({ address: originOf(currentTarget.value) })}
         />
       </form>
-      <${Choice}
-        label="Kind of call"
-        options=${kinds}
-        chosen=${kind}
-        choose=${(chosen) => setFilters({ call: chosen })}
-      />
+      <${Choice} label="Kind of call" options=${kinds} chosen=${kind} name="call" />
     <//>
     <${Caller} key=${kind} kind=${kind} url=${address + data.paths[kind]} paths=${data.paths} />
   </div>`;

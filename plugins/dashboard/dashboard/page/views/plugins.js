@@ -3,7 +3,7 @@ import { Choice } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, setFilters } from "../parts/router.js";
+import { filter } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 5_000;
@@ -23,12 +23,7 @@ export function PluginsView() {
   return html`<div class="view">
     <${ErrorLine} error=${error} />
     <div class="tools">
-      <${Choice}
-        label="Kind"
-        options=${kinds}
-        chosen=${kind}
-        choose=${(chosen) => setFilters({ kind: chosen })}
-      />
+      <${Choice} label="Kind" options=${kinds} chosen=${kind} name="kind" />
     </div>
     <p class="hint">
       Plugins that do not ship with Sluice come first. Calls are requests of a step or surface

@@ -1,4 +1,4 @@
-import { ApiError, askText } from "../parts/api.js";
+import { ApiError, ask } from "../parts/api.js";
 import {
   Bar,
   Bars,
@@ -15,7 +15,7 @@ import { Choice, WorkspaceSelect } from "../parts/fields.js";
 import * as format from "../parts/format.js";
 import { html, useMemo, useState } from "../parts/html.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, setFilters } from "../parts/router.js";
+import { filter, queryOf, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 
 const everyMs = 30_000;
@@ -48,12 +48,7 @@ export function SpendView({ session }) {
   const by = groups.find(([each]) => each === filter("by"))?.[0] ?? groups[0]?.[0] ?? "key";
   const workspace = filter("workspace");
   const range = rangeOf();
-  const query = new URLSearchParams({
-    from: dateOf(range.from),
-    to: dateOf(range.to),
-    by,
-    ...(workspace !== "" && { workspace }),
-  });
+  const query = queryOf({ from: dateOf(range.from), to: dateOf(range.to), by, workspace });
   const { data, error } = usePolled(`spend?${query}`, everyMs);
   const isCurrent = data?.by === by;
   const chart = useMemo(() => (isCurrent ? chartData(data) : undefined), [data, isCurrent]);
@@ -64,7 +59,8 @@ export function SpendView({ session }) {
         label="Range"
         options=${Object.entries(presets).map(([name, [title]]) => [name, title])}
         chosen=${range.preset}
-        choose=${(preset) => setFilters({ range: preset, from: "", to: "" })}
+        name="range"
+        reset=${{ from: "", to: "" }}
       />
       <${Dates} range=${range} />
       ${
@@ -77,12 +73,7 @@ export function SpendView({ session }) {
       }
     </div>
     <div class="tools">
-      <${Choice}
-        label="Break down by"
-        options=${groups}
-        chosen=${by}
-        choose=${(chosen) => setFilters({ by: chosen })}
-      />
+      <${Choice} label="Break down by" options=${groups} chosen=${by} name="by" />
       <${Csv} query=${query} />
     </div>
     ${data?.plan !== undefined && html`<${Month} month=${data.plan} />`}
@@ -139,7 +130,7 @@ function Csv({ query }) {
   const save = async () => {
     setNote("");
     try {
-      const text = await askText(`spend.csv?${query}`);
+      const text = await ask(`spend.csv?${query}`, { read: (response) => response.text() });
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
       link.download = `spend-by-${query.get("by")}-${query.get("from")}-${query.get("to")}.csv`;

@@ -5,7 +5,7 @@ import * as format from "../parts/format.js";
 import { html } from "../parts/html.js";
 import { Pager } from "../parts/pager.js";
 import { usePolled } from "../parts/poll.js";
-import { filter, linkTo, setFilters } from "../parts/router.js";
+import { filter, linkTo, queryOf, setFilters } from "../parts/router.js";
 import { Table } from "../parts/table.js";
 import {
   CancelDowngradeDialog,
@@ -29,8 +29,7 @@ const columns = [
 
 export function WorkspacesView({ session }) {
   const text = filter("q");
-  const sort = filter("sort", "newest");
-  const query = new URLSearchParams({ q: text, sort, page: filter("page", "0") });
+  const query = queryOf({ q: text, sort: filter("sort"), page: filter("page") });
   const { data, error, refresh } = usePolled(`workspaces?${query}`, everyMs);
   return html`<div class="view">
     <${ErrorLine} error=${error} />

@@ -5,11 +5,11 @@ import { after, before, test } from "node:test";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import {
   scriptedUpstream,
-  startTestGateway,
   type ScriptedUpstream,
+  startTestGateway,
   type TestGateway,
-} from "../../../../plugins/contracts/testing.ts";
-import { documentedPipeline } from "../documented.ts";
+} from "../../../plugins/contracts/testing.ts";
+import { documentedPipeline } from "./documented.ts";
 
 const { publicKey, privateKey } = await generateKeyPair("RS256");
 const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "RS256" };

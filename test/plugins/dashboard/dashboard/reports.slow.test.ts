@@ -1,4 +1,4 @@
-/** Reports of usage and spend, as the dashboard reads them. */
+/** Reports of usage and spend, and the health over time, as the dashboard reads them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { manualClock } from "../../../../src/testing/clock.ts";
@@ -78,9 +78,8 @@ test("a customer who asks for many reports does not keep operators from theirs",
   assert.deepEqual([status, body.error], [429, "a workspace can request 60 reports a minute"]);
 });
 
-test("a workspace has its plan use, its limit and the forecast of its month", async () => {
-  const clock = manualClock(noon);
-  await using gateway = await startWatched({ clock });
+test("a workspace has its plan use, its limit and the forecast of its month; CSV has one line per group", async () => {
+  await using gateway = await startWatched({ clock: manualClock(noon) });
   const cookie = await signIn(gateway, gateway.tenant.key);
   await call(gateway, gateway.tenant.key);
   await call(gateway, gateway.key);
@@ -103,15 +102,11 @@ test("a workspace has its plan use, its limit and the forecast of its month", as
     limit_cu_milli: 1_000_000,
     forecast_overage_usd: "0",
   });
-});
 
-test("CSV has one line per group", async () => {
-  await using gateway = await startWatched({ clock: manualClock(noon) });
-  const cookie = await signIn(gateway, gateway.key);
-  await call(gateway, gateway.key);
+  const operator = await signIn(gateway, gateway.key);
   const response = await fetch(
     `${gateway.adminUrl}/dashboard/api/spend.csv?${november}&by=workspace`,
-    { headers: { cookie, "x-sluice-dashboard": "1" } },
+    { headers: { cookie: operator, "x-sluice-dashboard": "1" } },
   );
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-type"), "text/csv; charset=utf-8");
@@ -119,16 +114,16 @@ test("CSV has one line per group", async () => {
     response.headers.get("content-disposition"),
     'attachment; filename="spend-by-workspace-2026-11-01-2026-12-01.csv"',
   );
-  const [head, line, end] = (await response.text()).split("\r\n");
+  const [head, ...lines] = (await response.text()).split("\r\n");
   assert.equal(
     head,
     "workspace,name,calls,used_cu_milli,included_cu_milli,purchased_cu_milli,overage_cu_milli,input_tokens,output_tokens,value_usd,overage_usd",
   );
-  assert.match(
-    line ?? "",
-    new RegExp(`^${gateway.workspaceId},[^,]+,1,500,500,0,0,0,0,0.0000005,0$`),
-  );
-  assert.equal(end, "");
+  assert.equal(lines.length, 3);
+  const figures = "[^,]+,1,500,500,0,0,0,0,0.0000005,0";
+  const own = lines.find((line) => line.startsWith(gateway.workspaceId));
+  assert.match(own ?? "", new RegExp(`^[^,]+,${figures}$`));
+  assert.equal(lines.at(-1), "");
 });
 
 test("invalid questions are refused, and other workspaces are not shown", async () => {
@@ -151,4 +146,44 @@ test("invalid questions are refused, and other workspaces are not shown", async 
   const unknown = await ask(gateway, `spend.csv?${november}&by=key&workspace=ws_none`, { cookie });
   assert.equal(unknown.status, 404);
   assert.equal((await ask(gateway, `spend?${november}&by=key`)).status, 401);
+});
+
+test("the health over time has requests, errors by code and percentiles per route", async () => {
+  const clock = manualClock(Date.UTC(2026, 10, 21, 12));
+  await using gateway = await startWatched({ clock });
+  const cookie = await signIn(gateway, gateway.key);
+  await call(gateway, gateway.key);
+  await call(gateway, undefined);
+  await call(gateway, gateway.key, "/free");
+  for (const range of ["1h", "24h", "7d", "30d"]) {
+    const { status, body } = await ask(gateway, `history?range=${range}&by=route`, { cookie });
+    assert.equal(status, 200);
+    assert.deepEqual([body.total.requests, body.total.failed], [3, 0]);
+    assert.deepEqual(body.total.codes, { GATEWAY_UNAUTHORIZED: 1 });
+    assert.equal(body.series.requests.length, body.steps);
+    assert.equal(body.series.requests.at(-1), 3);
+    assert.equal(body.series.refused.at(-1), 1);
+    assert.ok(body.series.p95_ms.at(-1) > 0);
+    assert.equal(body.series.p95_ms[0], null);
+    assert.deepEqual(
+      body.names.map(({ name, requests }: { name: string; requests: number }) => [name, requests]),
+      [
+        ["/call", 2],
+        ["/free", 1],
+      ],
+    );
+    const one = await ask(gateway, `history?range=${range}&by=route&name=/free`, { cookie });
+    assert.equal(one.body.total.requests, 1);
+  }
+});
+
+test("invalid questions are refused, and workspaces do not see the deployment", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  for (const query of ["", "range=1y&by=all", "range=1h&by=weather", "range=1h&by=all&x=1"]) {
+    assert.equal((await ask(gateway, `history?${query}`, { cookie })).status, 400, query);
+  }
+  const tenant = await signIn(gateway, gateway.tenant.key);
+  const denied = await ask(gateway, "history?range=1h&by=all", { cookie: tenant });
+  assert.equal(denied.status, 403);
 });

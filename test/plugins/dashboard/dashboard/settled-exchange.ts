@@ -1,4 +1,4 @@
-import type { SettledExchange } from "../../../../../src/plugin.ts";
+import type { SettledExchange } from "../../../../src/plugin.ts";
 
 export const noon = Date.UTC(2026, 10, 21, 12);
 

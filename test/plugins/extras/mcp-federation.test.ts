@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   scriptedUpstream,
-  testTools,
   type ScriptedUpstream,
+  testTools,
   type UpstreamReply,
-} from "../../../../plugins/contracts/testing.ts";
-import plugin from "../../../../plugins/extras/mcp-federation/index.ts";
+} from "../../../plugins/contracts/testing.ts";
+import plugin from "../../../plugins/extras/mcp-federation/index.ts";
 
 interface Message {
   readonly id?: number;

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Exchange } from "../../../../src/plugin.ts";
-import { testStep } from "../../../../plugins/contracts/testing.ts";
-import { replaceCards } from "../../../../plugins/extras/redact-pii/cards.ts";
-import plugin from "../../../../plugins/extras/redact-pii/index.ts";
+import type { Exchange } from "../../../src/plugin.ts";
+import { testStep } from "../../../plugins/contracts/testing.ts";
+import plugin, { replaceCards } from "../../../plugins/extras/redact-pii/index.ts";
 
 /** Answers with the body that the step has let pass. */
 const surface = {

@@ -1,8 +1,12 @@
-/** The playground: the requests that the admin listener forwards, and the view in a real Chromium. */
+/**
+ * The views Playground and Pipeline: the requests that the admin listener forwards, the file and the stores, and both
+ * views in a real Chromium.
+ */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { rm, writeFile } from "node:fs/promises";
 import {
   startTestGateway,
   type TestGateway,
@@ -12,42 +16,42 @@ import { startDemos } from "../../../../src/commands/dev.ts";
 import { launchChromium } from "../../../browser.ts";
 import { openWatchedPage, saveScreenshot, widthExcess } from "../../../watched-page.ts";
 import { seen } from "../../../e2e/tools-plugin.ts";
-import { ask, enter, signIn } from "./gateway.ts";
+import { ask, enter, pipeline, signIn, startWatched } from "./gateway.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 const plugin = JSON.stringify(join(root, "test/e2e/tools-plugin.ts"));
-const pipeline = readFileSync(join(root, "pipeline.yaml"), "utf8")
+const withTools = readFileSync(join(root, "pipeline.yaml"), "utf8")
   .replace("\ntools:", `\nplugins: { tools-plugin: ${plugin} }\ntools:`)
   .replace("\n  - platform-tools", "\n  - tools-plugin\n  - platform-tools");
 
 const stack = new AsyncDisposableStack();
-let gateway: TestGateway;
+let shared: TestGateway;
 let caller: TestKey;
 let tenant: TestKey;
 
 before(async () => {
   const demo = await startDemos({}, stack);
-  gateway = stack.use(
+  shared = stack.use(
     await startTestGateway({
-      pipeline,
+      pipeline: withTools,
       env: { ...demo.env, LOG_LEVEL: "silent" },
       account: { capabilities: ["platform:admin"] },
     }),
   );
-  caller = await gateway.issue({
+  caller = await shared.issue({
     capabilities: ["inference", "platform:read", "ledger:read", "ledger:write"],
   });
-  tenant = await gateway.issue({ capabilities: ["workspace:admin"] });
+  tenant = await shared.issue({ capabilities: ["workspace:admin"] });
 });
 
 after(() => stack.disposeAsync());
 
 function forwarded(cookie: string | undefined, body: object): Promise<Response> {
-  return fetch(`${gateway.adminUrl}/dashboard/api/playground`, {
+  return fetch(`${shared.adminUrl}/dashboard/api/playground`, {
     method: "POST",
     headers: {
       "x-sluice-dashboard": "1",
-      origin: gateway.adminUrl,
+      origin: shared.adminUrl,
       "content-type": "application/json",
       ...(cookie !== undefined && { cookie }),
     },
@@ -58,9 +62,9 @@ function forwarded(cookie: string | undefined, body: object): Promise<Response> 
 const health = { jsonrpc: "2.0", id: 1, method: "system_health", params: [] };
 
 test("a call is forwarded with the key of its user, and its answer is plain text", async () => {
-  const cookie = await signIn(gateway, gateway.key);
-  const { body } = await ask(gateway, "playground", { cookie });
-  assert.equal(body.origin, gateway.url);
+  const cookie = await signIn(shared, shared.key);
+  const { body } = await ask(shared, "playground", { cookie });
+  assert.equal(body.origin, shared.url);
   assert.deepEqual(body.paths, {
     chat: "/v1/chat/completions",
     models: "/v1/models",
@@ -74,13 +78,13 @@ test("a call is forwarded with the key of its user, and its answer is plain text
   assert.ok(Number(answer.headers.get("x-playground-cost-milli-cu")) > 0);
   assert.match(await answer.text(), /isSyncing/);
   const id = answer.headers.get("x-request-id") ?? "";
-  const explained = await ask(gateway, `explain?id=${id}`, { cookie });
+  const explained = await ask(shared, `explain?id=${id}`, { cookie });
   assert.equal(explained.body.exchanges[0].route, "/v1/ledger/rpc");
   assert.equal(explained.body.exchanges[0].key_id, caller.keyId);
 });
 
 test("nothing else is forwarded, and only for administrators of the deployment", async () => {
-  const cookie = await signIn(gateway, gateway.key);
+  const cookie = await signIn(shared, shared.key);
   const wanted = { kind: "node", key: caller.key, body: health };
   for (const wrong of [
     { ...wanted, kind: "admin" },
@@ -96,20 +100,20 @@ test("nothing else is forwarded, and only for administrators of the deployment",
     assert.match(await answer.text(), /GATEWAY_SCHEMA_VIOLATION/);
   }
   assert.equal((await forwarded(undefined, wanted)).status, 401);
-  const other = await signIn(gateway, tenant.key);
+  const other = await signIn(shared, tenant.key);
   assert.equal((await forwarded(other, wanted)).status, 403);
-  assert.equal((await ask(gateway, "playground", { cookie: other })).status, 403);
+  assert.equal((await ask(shared, "playground", { cookie: other })).status, 403);
   const foreign = { origin: "https://evil.example" };
-  const crossSite = await ask(gateway, "playground", { cookie, body: wanted, headers: foreign });
+  const crossSite = await ask(shared, "playground", { cookie, body: wanted, headers: foreign });
   assert.equal(crossSite.status, 403);
 });
 
 test("an operator chats, calls a tool that writes and calls the node, each with its code and explanation", async (t) => {
   const browser = await launchChromium(t);
   if (browser === undefined) return;
-  const { page, problems } = await openWatchedPage(browser, { origin: gateway.adminUrl });
-  await page.goto(`${gateway.adminUrl}/dashboard#/playground`);
-  await enter(page, gateway.key);
+  const { page, problems } = await openWatchedPage(browser, { origin: shared.adminUrl });
+  await page.goto(`${shared.adminUrl}/dashboard#/playground`);
+  await enter(page, shared.key);
   const answer = page.getByLabel("Answer");
   const explanation = page.getByRole("table", { name: /^Steps/ });
 
@@ -129,13 +133,13 @@ test("an operator chats, calls a tool that writes and calls the node, each with 
     .waitFor();
   await page.getByText("curl -N -X POST").waitFor();
   await page.getByText('import OpenAI from "openai"').waitFor();
-  await page.getByText(`'${gateway.url}/`).waitFor();
+  await page.getByText(`'${shared.url}/`).waitFor();
   await page.getByLabel("Public address").fill("https://api.example.org/ignored");
   await page.keyboard.press("Tab");
   await page.getByText("'https://api.example.org/").waitFor();
   await page.getByLabel("Public address").fill("javascript:alert(1)");
   await page.keyboard.press("Tab");
-  await page.getByText(`'${gateway.url}/`).waitFor();
+  await page.getByText(`'${shared.url}/`).waitFor();
   await saveScreenshot(page, "playground-chat");
 
   await page.getByRole("button", { name: "Tool", exact: true }).click();
@@ -181,4 +185,92 @@ test("an operator chats, calls a tool that writes and calls the node, each with 
   await page.getByRole("navigation").getByRole("link", { name: "Playground" }).click();
   assert.equal(await page.getByLabel("API key for calls").inputValue(), "");
   assert.deepEqual(problems, []);
+});
+
+test("the running file is compared with the file on disk, without the values of variables", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const file = join(gateway.folder, "pipeline.yaml");
+  const read = async () => (await ask(gateway, "pipeline-file", { cookie })).body;
+  const same = await read();
+  assert.deepEqual([same.state, same.path, same.generation], ["same", file, 1]);
+  const lines = (answer: { lines: { text: string }[] }) => answer.lines.map(({ text }) => text);
+  assert.deepEqual(lines(same).join("\n"), pipeline.trimEnd());
+  assert.ok(
+    lines(same).includes(
+      'store: { data: "${DATA_DIR}", postgres: "${DATABASE_URL:-}", replica: "${REPLICA_NAME:-}" }',
+    ),
+  );
+
+  await gateway.write(pipeline.replace("meter: { price: 500 }", "meterr: { price: 500 }"));
+  assert.equal((await gateway.gateway.reloader.reload("test")).length, 1);
+  const refused = await read();
+  assert.deepEqual([refused.state, refused.generation], ["different", 1]);
+  const changed = refused.lines.filter(
+    (line: { running?: number; disk?: number }) =>
+      line.running === undefined || line.disk === undefined,
+  );
+  assert.deepEqual(
+    changed.map(({ running, disk }: { running?: number; disk?: number }) => [running, disk]),
+    [
+      [14, undefined],
+      [undefined, 14],
+    ],
+  );
+  assert.match(changed[1].text, /meterr/);
+
+  await rm(file);
+  const missing = await read();
+  assert.deepEqual([missing.state, missing.problem], ["unreadable", "it does not exist"]);
+  assert.deepEqual(lines(missing), lines(same));
+  await writeFile(file, `#${"x".repeat(1_048_576)}`);
+  assert.equal((await read()).problem, "it has more than 1048576 bytes");
+});
+
+test("the stores of a gateway alone are the databases in its data folder", async () => {
+  await using gateway = await startWatched();
+  const cookie = await signIn(gateway, gateway.key);
+  const damaged = "not a database, only a text".repeat(100);
+  await writeFile(join(gateway.folder, "data", "damaged.db"), damaged);
+  await writeFile(join(gateway.folder, "data", "other.txt"), "");
+  const { body } = await ask(gateway, "stores", { cookie });
+  const at = body.stores.findIndex(({ name }: { name: string }) => name === "damaged.db");
+  const [{ up: isUp, problem }] = body.stores.splice(at, 1);
+  assert.deepEqual([isUp, problem], [false, "ERR_SQLITE_ERROR"]);
+  const names = body.stores.map(({ name }: { name: string }) => name);
+  for (const name of ["charges.db", "state.db"]) assert.ok(names.includes(name), name);
+  for (const { kind, up, schema_version: version, bytes } of body.stores) {
+    assert.deepEqual([kind, up, version > 0, bytes > 0], ["SQLite", true, true, true]);
+  }
+});
+
+test("operators see the difference with the fault at its line, and the stores", async (t) => {
+  const browser = await launchChromium(t);
+  if (browser === undefined) return;
+  await using gateway = await startWatched();
+  const { page } = await openWatchedPage(browser, {
+    origin: gateway.adminUrl,
+    viewport: { width: 1280, height: 800 },
+  });
+  await page.goto(`${gateway.adminUrl}/dashboard#/pipeline?show=file`);
+  await enter(page, gateway.key);
+  await page.getByText("same on disk").waitFor();
+  await page.getByRole("cell", { name: "version: 1" }).waitFor();
+  await gateway.write(pipeline.replace("meter: { price: 500 }", "meterr: { price: 500 }"));
+  assert.equal((await gateway.gateway.reloader.reload("test")).length, 1);
+  await page.getByText("differs on disk").waitFor();
+  await page.getByText("has 1 new line and lacks 1 line").waitFor();
+  const compared = page.getByRole("table", { name: "pipeline.yaml as it runs and on disk" });
+  await compared.locator("td.removed.line", { hasText: "meter: { price: 500 }" }).waitFor();
+  await compared.locator("td.added.line", { hasText: "meterr: { price: 500 }" }).waitFor();
+  await compared.getByRole("row", { name: /SLUICE_PLUGIN_UNKNOWN/ }).waitFor();
+  await compared.getByText("10 equal lines").waitFor();
+  assert.equal(await compared.getByText("version: 1").count(), 0);
+  await page.getByRole("button", { name: "Show all lines" }).click();
+  await compared.getByText("version: 1").first().waitFor();
+  await saveScreenshot(page, "pipeline-file");
+  await page.getByRole("button", { name: "Gateways and stores" }).click();
+  await page.getByText("This gateway works alone").waitFor();
+  const stores = page.getByRole("table", { name: "Stores of this gateway" });
+  await stores.getByRole("row", { name: /^charges\.db SQLite answers \d+/ }).waitFor();
 });

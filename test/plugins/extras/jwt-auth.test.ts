@@ -6,9 +6,9 @@ import {
   scriptedUpstream,
   testStep,
   type UpstreamReply,
-} from "../../../../plugins/contracts/testing.ts";
-import type { Anonymous } from "../../../../plugins/contracts/principal.ts";
-import plugin from "../../../../plugins/extras/jwt-auth/index.ts";
+} from "../../../plugins/contracts/testing.ts";
+import type { Anonymous } from "../../../plugins/contracts/principal.ts";
+import plugin from "../../../plugins/extras/jwt-auth/index.ts";
 
 const { publicKey, privateKey } = await generateKeyPair("ES256", { extractable: true });
 const jwk = { ...(await exportJWK(publicKey)), kid: "k1", alg: "ES256" };
