@@ -3,8 +3,11 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { NewKey } from "../../plugins/contracts/accounts-admin.ts";
+import type { TestKey } from "../../plugins/contracts/testing.ts";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 
-const main = join(import.meta.dirname, "../../src/main.ts");
+export const main = join(import.meta.dirname, "../../src/main.ts");
 
 export interface GatewayProcess {
   readonly url: string;
@@ -50,10 +53,25 @@ export function sluice(args: readonly string[], env: Env): string {
   const result = spawnSync(process.execPath, [main, ...args], {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
     encoding: "utf8",
-    maxBuffer: 256 << 20,
+    maxBuffer: 1 << 30,
   });
   if (result.status !== 0) throw new Error(`sluice ${args.join(" ")}: ${result.stderr}`);
   return result.stdout;
+}
+
+/** Creates a workspace with the plan Enterprise and one key, as the commands do, in a data folder. */
+export function makeKey(
+  data: string,
+  capabilities: NewKey["capabilities"] = ["ledger:read", "inference"],
+): Promise<TestKey> {
+  return withFolderAccounts(data, async (store) => {
+    const by = { actor: "test", at: Date.now() };
+    const { id } = await store.createWorkspace({ name: "test", plan: "enterprise" }, by);
+    const wanted = { workspaceId: id, name: "test", environment: "dev", capabilities } as const;
+    const issued = await store.createKey(wanted, by);
+    if (!("text" in issued)) throw new Error(issued.message);
+    return { workspaceId: id, keyId: issued.key.id, key: issued.text };
+  });
 }
 
 export async function* sluiceLines(args: readonly string[], env: Env): AsyncGenerator<string> {
