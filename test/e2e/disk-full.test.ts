@@ -107,7 +107,7 @@ test(
       return status;
     };
     const until = async (status: number): Promise<void> => {
-      const deadline = AbortSignal.timeout(20_000);
+      const deadline = AbortSignal.timeout(60_000);
       while ((await call()) !== status) deadline.throwIfAborted();
     };
     const open = async (): Promise<OpenStream> => {
@@ -123,7 +123,7 @@ test(
     assert.equal(await call(), 200);
     // Each session makes one request. While the disk is full, no new session can be opened.
     const sessions: OpenStream[] = [];
-    const opening = AbortSignal.timeout(60_000);
+    const opening = AbortSignal.timeout(120_000);
     while (sessions.length < 20) {
       opening.throwIfAborted();
       // A busy machine may not reach the worker in time.
@@ -172,7 +172,7 @@ test(
 
     limitFiles(child.pid!, "unlimited");
     await until(200);
-    const deadline = AbortSignal.timeout(20_000);
+    const deadline = AbortSignal.timeout(60_000);
     for (;;) {
       deadline.throwIfAborted();
       using session = await open().catch(() => undefined);
