@@ -14,6 +14,7 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLog } from "../../test/test-log.ts";
 import { principalOf } from "../../test/plugins/billing/metering/principals.ts";
+import { median } from "../load/table.ts";
 import type { MeterOptions, MeterService } from "../../plugins/billing/metering/meter.ts";
 
 const { values } = parseArgs({
@@ -87,9 +88,6 @@ async function slice(measured: Measured): Promise<void> {
   measured.all.push((all.user + all.system) / (made - first));
   measured.main.push((main.user + main.system) / (made - first));
 }
-
-const median = (times: readonly number[]): number =>
-  times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
 
 const here = join(import.meta.dirname, "../..");
 const meters = [await open(here, "here")];

@@ -17,9 +17,9 @@ import { openSqliteSql } from "../../src/store/sql/sqlite-sql.ts";
 import { stateFileOf } from "../../src/store/sql/state-file.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { launch } from "../../test/browser.ts";
-import { builtSluice } from "../load/built-package.ts";
-import { freePort } from "../load/ports.ts";
-import { startPeer } from "../load/process.ts";
+import { builtSluice } from "../load/start-sluice.ts";
+import { freePort, startPeer } from "../load/process.ts";
+import { median } from "../load/table.ts";
 import { addAdministrator, fillDataFolder, type Amount, type Filled } from "./fill.ts";
 import { createSession } from "../../src/store/session.ts";
 
@@ -155,9 +155,9 @@ async function measureViews(folder: string, filled: Filled): Promise<void> {
     console.log(`\n| view | first, ms | median, ms | slowest call of the API, median, ms |`);
     console.log(`| --- | --- | --- | --- |`);
     for (const [{ name }, [first, ...others]] of times) {
-      const median = (of: keyof Shown): string =>
-        middle(others.map((shown) => shown[of])).toFixed(0);
-      console.log(`| ${name} | ${first?.ms.toFixed(0)} | ${median("ms")} | ${median("apiMs")} |`);
+      const middle = (of: keyof Shown): string =>
+        median(others.map((shown) => shown[of])).toFixed(0);
+      console.log(`| ${name} | ${first?.ms.toFixed(0)} | ${middle("ms")} | ${middle("apiMs")} |`);
     }
     console.log(`\nmemory of the gateway: ${peer.rssMiB().toFixed(0)} MiB`);
   } finally {
@@ -203,10 +203,6 @@ async function measureAlerts(folder: string): Promise<void> {
     await sql.close();
     await gateway.stop();
   }
-}
-
-function middle(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 /** `given`: a folder that an earlier run has kept. By default the data are made, and deleted at the end. */

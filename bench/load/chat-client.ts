@@ -5,6 +5,7 @@
  */
 import { agentPrompt } from "./agent-request.ts";
 import { connect, type Socket } from "node:net";
+import { quantile } from "./table.ts";
 
 export const apis = {
   chat: { path: "/v1/chat/completions", end: "[DONE]" },
@@ -135,10 +136,9 @@ export async function runStreams(options: StreamsOptions): Promise<StreamsResult
   clearTimeout(giveUp);
   if (busy > 0) faults["never ended"] = busy;
   for (const { socket } of slots) socket?.destroy();
-  latencies.sort((a, b) => a - b);
-  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? NaN;
   const seconds = (performance.now() - begun) / 1000;
-  return { started, completed, tokens, seconds, p50: at(0.5), p99: at(0.99), faults };
+  const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)];
+  return { started, completed, tokens, seconds, p50, p99, faults };
 }
 
 const system = "You are a helpful assistant.";

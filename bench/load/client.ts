@@ -5,6 +5,7 @@
  * stall of the peer is not hidden (coordinated omission).
  */
 import { connect, type Socket } from "node:net";
+import { quantile } from "./table.ts";
 
 export interface LoadOptions {
   readonly port: number;
@@ -22,10 +23,6 @@ export interface LoadOptions {
 export interface LoadResult {
   readonly requests: number;
   readonly seconds: number;
-  /** Numbers of answers by status, such as `200`. */
-  readonly statuses: Readonly<Record<string, number>>;
-  /** Number of answers whose body was a JSON-RPC error. */
-  readonly errors: number;
   /** Milliseconds. */
   readonly p50: number;
   readonly p99: number;
@@ -38,6 +35,7 @@ interface Connection {
   due: number;
 }
 
+/** Rejects if an answer has another status than 200 or is a JSON-RPC error. */
 export async function load(options: LoadOptions): Promise<LoadResult> {
   const requests = requestsOf(options);
   const connections = await Promise.all(
@@ -102,9 +100,11 @@ export async function load(options: LoadOptions): Promise<LoadResult> {
     for (const connection of connections) connection.socket.destroy();
   }
   const seconds = (performance.now() - started) / 1000;
-  latencies.sort((a, b) => a - b);
-  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
-  return { requests: latencies.length, seconds, statuses, errors, p50: at(0.5), p99: at(0.99) };
+  if (errors > 0 || Object.keys(statuses).join() !== "200") {
+    throw new Error(`${JSON.stringify(statuses)}, ${errors} JSON-RPC errors`);
+  }
+  const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)];
+  return { requests: latencies.length, seconds, p50, p99 };
 }
 
 function requestsOf({ path, headers, bodies, keys = [] }: LoadOptions): Buffer[] {

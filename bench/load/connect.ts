@@ -9,12 +9,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { builtSluice } from "./built-package.ts";
 import { connect } from "../../plugins/confidential/client/client.ts";
 import { runStreams, type StreamsResult } from "./chat-client.ts";
 import { chatPipeline, pipeline } from "./pipelines.ts";
 import { startPeer } from "./process.ts";
-import { startSluice, type StartedSluice } from "./start-sluice.ts";
+import { builtSluice, startSluice, type StartedSluice } from "./start-sluice.ts";
 import { median, table } from "./table.ts";
 
 const { values } = parseArgs({

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Driver, RequestLoad } from "./driver.ts";
 import type { Peer } from "./process.ts";
-import type { Started, Target } from "./target.ts";
+import type { Started, Target } from "./proxies.ts";
 import type { Workload } from "./targets.ts";
 
 export interface Method {

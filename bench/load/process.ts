@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, readdirSync } from "node:fs";
+import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 
 export interface Peer extends AsyncDisposable {
@@ -13,7 +14,7 @@ export interface Peer extends AsyncDisposable {
 }
 
 /** Clock ticks of /proc/<pid>/stat: 100 per second on every Linux that Node supports. */
-const microsPerTick = 10_000;
+export const microsPerTick = 10_000;
 
 /** `core`: the CPU that the process may use, or a list as `taskset` reads it. Its first line must contain its port. */
 export async function startPeer(
@@ -35,7 +36,7 @@ export async function startPeer(
   return {
     port,
     line,
-    cpuMicros: () => sum(family(pid), cpuOf),
+    cpuMicros: () => sum(family(pid), cpuMicrosOf),
     rssMiB: () => memoryMiB(pid),
     async [Symbol.asyncDispose]() {
       if (child.exitCode !== null) return;
@@ -72,7 +73,7 @@ function sum(pids: readonly number[], of: (pid: number) => number): number {
 }
 
 export function memoryMiB(pid: number): number {
-  return sum(family(pid), rssOf);
+  return sum(family(pid), rssMiBOf);
 }
 
 /** Returns the process and its children, because nginx works in these. */
@@ -83,14 +84,42 @@ function family(pid: number): number[] {
   return [pid, ...children.map(Number)];
 }
 
-function cpuOf(pid: number): number {
-  // The name of the command may contain spaces. The fields after its closing bracket do not.
+/** Returns the fields of /proc/<pid>/stat after the name of the command, which may contain spaces. */
+export function statOf(pid: number): string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+}
+
+/** User and system time of the process so far. */
+export function cpuMicrosOf(pid: number): number {
+  const fields = statOf(pid);
   return (Number(fields[11]) + Number(fields[12])) * microsPerTick;
 }
 
-function rssOf(pid: number): number {
+export function rssMiBOf(pid: number): number {
   const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];
   return Number(kib ?? 0) / 1024;
+}
+
+/** Returns a port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (typeof address !== "object" || address === null) throw new Error("no port");
+  return address.port;
+}
+
+/** Resolves when a server on the port answers HTTP with any status. Rejects after about 4 s. */
+export async function listening(port: number): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const up = await fetch(`http://127.0.0.1:${port}`).then(
+      () => true,
+      () => false,
+    );
+    if (up) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error(`nothing listens on port ${port}`);
 }

@@ -2,9 +2,28 @@ import { spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { apis, type Api } from "./chat-client.ts";
-import { freePort, listening } from "./ports.ts";
-import { startPeer, type Peer } from "./process.ts";
-import type { Started, Target } from "./target.ts";
+import type { Revision } from "./mcp-calls.ts";
+import { freePort, listening, startPeer, type Peer } from "./process.ts";
+
+export interface Started {
+  readonly peer: Peer;
+  readonly headers: readonly string[];
+}
+
+/** One row of the tables of `npm run bench`. */
+export interface Target {
+  readonly name: string;
+  /** The reason why the target cannot run here. */
+  readonly missing?: string | undefined;
+  /** Default: 2025-11-25. */
+  readonly revision?: Revision;
+  /** Default: `chat`. */
+  readonly api?: Api;
+  /** Whether the target is only measured if it is named. */
+  readonly isExtra?: boolean;
+  /** `folder`: for this run alone. The process ends when the peer is disposed of. */
+  start(backend: Peer, folder: string): Promise<Started>;
+}
 
 export const luaName = "nginx + Lua: key, counter";
 

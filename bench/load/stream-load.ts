@@ -15,6 +15,7 @@ import {
   type ClientSession,
   type Destination,
 } from "./stream-client.ts";
+import { quantile } from "./table.ts";
 
 export interface StreamLoad extends Destination {
   readonly phase: "handshakes" | "idle" | "answers";
@@ -117,9 +118,8 @@ async function answers(): Promise<StreamResult> {
   if (load.termination === "worker" && done.frames !== done.answers * (load.tokens + 1)) {
     throw new Error(`${done.frames} frames of ${done.answers} answers`);
   }
-  latencies.sort((a, b) => a - b);
-  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? NaN;
-  return { ...nothing, ...done, seconds, p50: at(0.5), p99: at(0.99) };
+  const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)];
+  return { ...nothing, ...done, seconds, p50, p99 };
 }
 
 /** Runs one session until `end`. Adds to `latencies`. */

@@ -1,6 +1,11 @@
+/** `share`: from 0 to below 1, such as 0.99. Returns NaN for an empty list. */
+export function quantile(values: readonly number[], share: number): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN;
+}
+
 /** Returns NaN for an empty list. */
 export function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+  return quantile(values, 0.5);
 }
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

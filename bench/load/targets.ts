@@ -4,8 +4,7 @@ import type { Api } from "./chat-client.ts";
 import { acceptMcp, sessionHeaders, statelessHeaders } from "./mcp-calls.ts";
 import { chatPipeline, mcpPipeline, nodePipeline, type Variant } from "./pipelines.ts";
 import { startPeer, type Peer } from "./process.ts";
-import type { Target } from "./target.ts";
-import { luaName, portkey, proxiedPaths, proxies } from "./proxies.ts";
+import { luaName, portkey, proxiedPaths, proxies, type Target } from "./proxies.ts";
 import { startSluice } from "./start-sluice.ts";
 
 export interface Workload {

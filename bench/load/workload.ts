@@ -2,6 +2,7 @@
  * The node-RPC workload: 40 % system_health, 20 % chain_getBlockHash, 30 % state_getStorage at a hash, 10 % blocks of
  * 20 KB by hash. It is deterministic, so every peer gets the same requests in the same order.
  */
+import { createRandom } from "../soak/random.ts";
 
 /** Numbers of distinct arguments: enough to need a cache, and few enough to fit into it. */
 const storageKeys = 400;
@@ -15,28 +16,17 @@ export function hashOf(n: number): string {
   return `0x${n.toString(16).padStart(64, "0")}`;
 }
 
-/** A generator with a fixed seed (mulberry32), so that runs can be compared. */
-function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 export function requestBodies(count: number): string[] {
-  const next = random(20_261_120);
-  const pick = (n: number): number => Math.floor(next() * n);
+  // The seed is fixed, so that runs can be compared.
+  const random = createRandom(20_261_120);
   const bodies: string[] = [];
   for (let id = 1; id <= count; id++) {
-    const share = next();
+    const share = random.share();
     if (share < 0.4) bodies.push(call(id, "system_health", []));
-    else if (share < 0.6) bodies.push(call(id, "chain_getBlockHash", [pick(heights)]));
+    else if (share < 0.6) bodies.push(call(id, "chain_getBlockHash", [random.int(heights)]));
     else if (share < 0.9) {
-      bodies.push(call(id, "state_getStorage", [storageKey(pick(storageKeys)), hashOf(7)]));
-    } else bodies.push(call(id, "chain_getBlock", [hashOf(pick(blockHashes) + 1)]));
+      bodies.push(call(id, "state_getStorage", [storageKey(random.int(storageKeys)), hashOf(7)]));
+    } else bodies.push(call(id, "chain_getBlock", [hashOf(random.int(blockHashes) + 1)]));
   }
   return bodies;
 }

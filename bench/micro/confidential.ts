@@ -22,6 +22,7 @@ import { verifyUsageReport } from "../../plugins/confidential/protocol/verify-us
 import type { ReportExpectation } from "../../plugins/confidential/protocol/verify-usage-report.ts";
 import { reportMessage, writeReport } from "../../plugins/confidential/protocol/usage-report.ts";
 import { toHex } from "../../plugins/confidential/verify/binary-text.ts";
+import { median } from "../load/table.ts";
 import {
   expected,
   handshakeSigner,
@@ -63,7 +64,6 @@ async function measured(
     perSecond.push((done * 1000) / wall);
     cpu.push((user + system) / done);
   }
-  const median = (of: number[]): number => of.toSorted((a, b) => a - b)[of.length >> 1] ?? 0;
   console.log(`| ${name} | ${median(perSecond).toFixed(0)} | ${median(cpu).toPrecision(3)} |`);
 }
 

@@ -23,6 +23,7 @@ import {
   skipWithoutFixtures,
   type Chain,
 } from "../../test/plugins/ledger/ledger/decode/chains.ts";
+import { median } from "../load/table.ts";
 import { papi, polkadotTypes, type BlockDecoder } from "./decode-others.ts";
 
 interface Input {
@@ -137,10 +138,7 @@ async function busy(
     // The first calls compile the code.
     if (i > 2) rounds.push({ wall: (wall * 1000) / calls, cpu: (user + system) / calls });
   }
-  const middle = (of: "wall" | "cpu"): number => {
-    const sorted = rounds.map((each) => each[of]).toSorted((a, b) => a - b);
-    return sorted[sorted.length >> 1] ?? 0;
-  };
+  const middle = (of: "wall" | "cpu"): number => median(rounds.map((each) => each[of]));
   return { wall: middle("wall"), cpu: middle("cpu") };
 }
 

@@ -8,26 +8,17 @@
  */
 import type { Paragraph } from "../../plugins/tools/docs-search/paragraphs.ts";
 import { SearchIndex } from "../../plugins/tools/docs-search/search-index.ts";
+import { quantile } from "../load/table.ts";
+import { createRandom } from "../soak/random.ts";
 
 const vocabulary = 30_000;
 const queriesPerTask = 500;
-
-/** Mulberry32: uniform in [0, 1), from a 32-bit seed. */
-function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 const random = createRandom(1);
 
 /** Rank 1 is the commonest word. Inverse transform sampling of the density 1/rank. */
 function word(): string {
-  return spelled(Math.floor(vocabulary ** random()));
+  return spelled(Math.floor(vocabulary ** random.share()));
 }
 
 function spelled(rank: number): string {
@@ -46,7 +37,7 @@ function paragraph(_: unknown, id: number): Paragraph {
   return {
     title: `Page ${section}: ${words(3)}`,
     url: `docs://bench/${section}.md`,
-    text: words(12 + Math.floor(random() * 79)),
+    text: words(12 + random.int(79)),
   };
 }
 
@@ -80,12 +71,9 @@ function measure(index: SearchIndex, queries: readonly string[]): Record<string,
     times.push(performance.now() - start);
   }
   const { user, system } = process.cpuUsage(before);
-  times.sort((a, b) => a - b);
-  const quantile = (part: number): string =>
-    (times[Math.floor(part * times.length)] ?? NaN).toFixed(3);
   return {
-    p50: quantile(0.5),
-    p99: quantile(0.99),
+    p50: quantile(times, 0.5).toFixed(3),
+    p99: quantile(times, 0.99).toFixed(3),
     "cpu, mean": ((user + system) / 1_000 / times.length).toFixed(3),
   };
 }

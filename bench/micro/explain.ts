@@ -7,6 +7,7 @@
 import { performance } from "node:perf_hooks";
 import { ExplanationStore } from "../../src/pipeline/observe/explanation-store.ts";
 import { ExchangeRecord } from "../../src/pipeline/observe/record.ts";
+import { median } from "../load/table.ts";
 import { startTimer, stopTimer } from "../../src/pipeline/observe/step-stats.ts";
 
 const rounds = 9;
@@ -31,7 +32,7 @@ function nanoseconds(task: (n: number) => void): number {
     for (let n = 0; n < calls; n++) task(n);
     taken.push(((performance.now() - start) * 1e6) / calls);
   }
-  return Math.round(taken.toSorted((a, b) => a - b)[rounds >> 1] ?? 0);
+  return Math.round(median(taken));
 }
 
 const store = new ExplanationStore();

@@ -1,10 +1,11 @@
 /** Measures PostgreSQL's own share of a latency: one connection inserts a row, commits, and waits for 20 ms. */
 import { setTimeout as wait } from "node:timers/promises";
 import { Client } from "pg";
+import { quantile } from "../load/table.ts";
 
 export interface CommitProbe extends AsyncDisposable {
   /** Returns milliseconds. */
-  percentile(percent: number): number;
+  quantile(share: number): number;
 }
 
 const pauseMs = 20;
@@ -24,10 +25,7 @@ export async function startCommitProbe(url: string): Promise<CommitProbe> {
     }
   })();
   return {
-    percentile(percent) {
-      const sorted = times.toSorted((a, b) => a - b);
-      return sorted[Math.floor((sorted.length * percent) / 100)] ?? Number.NaN;
-    },
+    quantile: (share) => quantile(times, share),
     async [Symbol.asyncDispose]() {
       isOver = true;
       await committing;

@@ -10,6 +10,7 @@ import { startPostgres } from "../../test/store/postgres-server.ts";
 import { findProgram, installedPostgres } from "../../test/store/programs.ts";
 import { openRedis } from "../../test/store/redis-server.ts";
 import { runSql } from "../../test/store/servers.ts";
+import { microsPerTick, statOf } from "../load/process.ts";
 
 export const secret = "a secret of the gateways of this demonstration";
 
@@ -74,20 +75,8 @@ export async function createKeys(
   }
 }
 
-/** Clock ticks of /proc/<pid>/stat: 100 per second. */
-const microsPerTick = 10_000;
-
-/** The fields of /proc/<pid>/stat after the name of the program, which may contain spaces. */
-function statOf(pid: number): number[] {
-  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-  return stat
-    .slice(stat.lastIndexOf(")") + 2)
-    .split(" ")
-    .map(Number);
-}
-
 function parentOf(pid: number): number {
-  return statOf(pid)[1] ?? 0;
+  return Number(statOf(pid)[1] ?? 0);
 }
 
 /** User and system time of a process, of its running children, and of those that have ended. */
@@ -97,13 +86,13 @@ function treeCpuMicros(pid: number): number {
   );
   const running = children.flatMap((child) => runningTicks(Number(child)));
   // This is read last, because it includes the time of children that have just ended.
-  const own = statOf(pid).slice(11, 15);
+  const own = statOf(pid).slice(11, 15).map(Number);
   return [...own, ...running].reduce((sum, ticks) => sum + ticks, 0) * microsPerTick;
 }
 
 function runningTicks(pid: number): number[] {
   try {
-    return statOf(pid).slice(11, 13);
+    return statOf(pid).slice(11, 13).map(Number);
   } catch {
     // The process has ended.
     return [];

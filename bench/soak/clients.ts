@@ -1,9 +1,26 @@
 import { Agent, request, type ClientRequest, type IncomingMessage } from "node:http";
+import { connect as connectSocket, type Socket } from "node:net";
 import { connect } from "../../plugins/confidential/client/client.ts";
-import { badUpgrade, malformedBytes, unfinishedBody } from "./bad-requests.ts";
-import type { ClientContext, SoakClient } from "./client.ts";
-import { createRandom, sleep } from "./random.ts";
+import type { ChargeComparison } from "./charge-comparison.ts";
+import type { SoakedGateway } from "./gateway.ts";
+import { createRandom, sleep, type Random } from "./random.ts";
 import { model, storageMethod } from "./upstreams.ts";
+
+export interface ClientContext {
+  readonly gateway: SoakedGateway;
+  readonly book: ChargeComparison;
+  readonly workerRoot: string;
+  /** Pauses are multiplied by `factor`, which limits the load. */
+  readonly pace: { factor: number };
+  readonly signal: AbortSignal;
+}
+
+interface SoakClient extends ClientContext {
+  readonly name: string;
+  readonly random: Random;
+  readonly agent: Agent;
+  count: number;
+}
 
 /** Price of a token: 12 nano native tokens × 0.25 USD. */
 const tokenMilli = 3;
@@ -253,6 +270,67 @@ async function leaveSession(client: SoakClient): Promise<void> {
   drain(answer).catch(() => {});
   await sleep(client.random.int(100));
   await session.close();
+}
+
+function openSocket({ gateway }: ClientContext): Socket {
+  const { hostname, port } = new URL(gateway.url);
+  return connectSocket(Number(port), hostname)
+    .on("error", () => {})
+    .resume();
+}
+
+/** Sends a request of whose announced body only a part arrives. It must not be charged. */
+async function unfinishedBody(client: SoakClient): Promise<void> {
+  const id = `${client.name.replaceAll(" ", "-")}-${client.count}`;
+  client.book.open(id, 0);
+  using socket = disposable(openSocket(client));
+  const head = [
+    "POST /v1/chat/completions HTTP/1.1",
+    "host: a",
+    `authorization: Bearer ${client.gateway.key.key}`,
+    `x-request-id: ${id}`,
+    "content-type: application/json",
+    `content-length: ${client.random.pick([200, 100_000])}`,
+  ];
+  socket.value.write(`${head.join("\r\n")}\r\n\r\n{"model":"`);
+  await sleep(client.random.int(1_000));
+}
+
+const badProtocols = ["confidential.v1,,", "confidential.v1, confidential.v1", "none", "a b", ""];
+
+/** Sends a handshake that must be refused, or leaves at once. */
+async function badUpgrade(client: SoakClient): Promise<void> {
+  using socket = disposable(openSocket(client));
+  const head = [
+    "GET /v1/confidential/stream HTTP/1.1",
+    "host: a",
+    `authorization: Bearer ${client.gateway.sessionKey.key}`,
+    "connection: Upgrade",
+    "upgrade: websocket",
+    `sec-websocket-version: ${client.random.pick(["13", "13", "13", "12"])}`,
+    `sec-websocket-key: ${client.random.pick(["dGhlIHNhbXBsZSBub25jZQ==", "short"])}`,
+    `sec-websocket-protocol: ${client.random.pick(["confidential.v1", ...badProtocols])}`,
+  ];
+  socket.value.write(`${head.join("\r\n")}\r\n\r\n`);
+  await sleep(client.random.int(200));
+}
+
+const malformed = [
+  "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+  "POST /rpc HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+  "\x16\x03\x01\x02\x00\x01",
+  "GET /v1/models HTTP/1.1\r\nhost: a\r\n\r\nGARBAGE\r\n\r\n",
+  "POST /mcp HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\n{{{{",
+];
+
+async function malformedBytes(client: SoakClient): Promise<void> {
+  using socket = disposable(openSocket(client));
+  socket.value.write(client.random.pick(malformed), "latin1");
+  await sleep(client.random.int(200));
+}
+
+function disposable(socket: Socket): Disposable & { readonly value: Socket } {
+  return { value: socket, [Symbol.dispose]: () => void socket.destroy() };
 }
 
 /** Starts the requests that still run at SIGTERM: long answers, one unread, an unfinished body and a session. */

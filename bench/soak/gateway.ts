@@ -1,27 +1,23 @@
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { TestKey } from "../../plugins/contracts/testing.ts";
+import { main, makeKey, sluice, spawnGateway } from "../../test/e2e/gateway-process.ts";
 import type { ChargeRow } from "./charge-comparison.ts";
 
-const main = join(import.meta.dirname, "../../src/main.ts");
 export const drainSeconds = 5;
-
-export interface Key {
-  readonly id: string;
-  readonly key: string;
-}
 
 export interface SoakedGateway extends AsyncDisposable {
   readonly url: string;
   readonly adminUrl: string;
   readonly pid: number;
   readonly folder: string;
-  readonly key: Key;
+  readonly key: TestKey;
   /** A key that only the encrypted sessions use. */
-  readonly sessionKey: Key;
+  readonly sessionKey: TestKey;
   readonly exited: Promise<number | NodeJS.Signals>;
   /** Undefined while the process runs. */
   readonly ended: number | NodeJS.Signals | undefined;
@@ -89,20 +85,24 @@ export async function startSoakedGateway(backends: Backends): Promise<SoakedGate
   const file = join(folder, "pipeline.yaml");
   let generation = 1;
   await writeFile(file, pipeline(generation, backends));
-  const env = { ...process.env, PORT: "0", ADMIN_PORT: "0" };
-  const [key, sessionKey] = issueKeys(file, env);
-  const child = spawn(process.execPath, [main, "start", "--json", "--config", file], {
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const capabilities = ["ledger:read", "inference", "platform:read"] as const;
+  const makeSoakKey = () => makeKey(join(folder, "data"), capabilities);
+  const [key, sessionKey] = [await makeSoakKey(), await makeSoakKey()];
   const complaints: string[] = [];
+  const keep = (line: string): void => {
+    complaints.push(line);
+    if (complaints.length > 50) complaints.shift();
+  };
+  const { url, adminUrl, child, ...started } = await spawnGateway(file, {}, [], (line) => {
+    if (/"level":(50|60)/.test(line)) keep(line);
+  });
+  createInterface({ input: child.stderr! }).on("line", keep);
   let ended: number | NodeJS.Signals | undefined;
-  const exited = once(child, "exit").then(([code, signal]: unknown[]) => {
+  const exited = started.exited.then(([code, signal]) => {
     // One of the two is set.
     ended = (code ?? signal) as number | NodeJS.Signals;
     return ended;
   });
-  const { url, admin_url: adminUrl } = await addresses(child, exited, complaints);
   return {
     url,
     adminUrl,
@@ -121,7 +121,7 @@ export async function startSoakedGateway(backends: Backends): Promise<SoakedGate
     },
     signal: (name) => void child.kill(name),
     charges: () =>
-      run(["usage", "export", "--config", file], env)
+      sluice(["usage", "export", "--config", file], {})
         .split("\n")
         .filter((line) => line !== "")
         .map((line) => JSON.parse(line) as ChargeRow),
@@ -131,50 +131,6 @@ export async function startSoakedGateway(backends: Backends): Promise<SoakedGate
       await rm(folder, { recursive: true, force: true });
     },
   };
-}
-
-interface Addresses {
-  readonly url: string;
-  readonly admin_url: string;
-}
-
-async function addresses(
-  child: ChildProcess,
-  exited: Promise<unknown>,
-  complaints: string[],
-): Promise<Addresses> {
-  const { promise, resolve, reject } = Promise.withResolvers<Addresses>();
-  const keep = (line: string): void => {
-    complaints.push(line);
-    if (complaints.length > 50) complaints.shift();
-  };
-  const { stdout, stderr } = child;
-  if (stdout === null || stderr === null) throw new Error("the gateway has no output");
-  createInterface({ input: stdout }).on("line", (line) => {
-    if (line.startsWith('{"url"')) resolve(JSON.parse(line) as Addresses);
-    else if (/"level":(50|60)/.test(line)) keep(line);
-  });
-  createInterface({ input: stderr }).on("line", keep);
-  void exited.then(() => reject(new Error(`the gateway ended: ${complaints.join("\n")}`)));
-  return promise;
-}
-
-function issueKeys(file: string, env: NodeJS.ProcessEnv): [Key, Key] {
-  const parse = (args: readonly string[]): Key =>
-    JSON.parse(run([...args, "--json", "--config", file], env)) as Key;
-  const { id } = parse(["workspaces", "create", "--name", "soak", "--plan", "enterprise"]);
-  const issue = (name: string): Key => parse(["keys", "create", "--workspace", id, "--name", name]);
-  return [issue("soak"), issue("sessions")];
-}
-
-function run(args: readonly string[], env: NodeJS.ProcessEnv): string {
-  const result = spawnSync(process.execPath, [main, ...args], {
-    env,
-    encoding: "utf8",
-    maxBuffer: 1 << 30,
-  });
-  if (result.status !== 0) throw new Error(`sluice ${args.join(" ")}: ${result.stderr}`);
-  return result.stdout;
 }
 
 export interface WorkerProcess extends AsyncDisposable {

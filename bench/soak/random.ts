@@ -1,6 +1,8 @@
 export interface Random {
   /** Returns an integer from 0 to `below` - 1. */
   int(below: number): number;
+  /** Returns a number from 0 to below 1. */
+  share(): number;
   pick<T>(values: readonly T[]): T;
 }
 
@@ -15,6 +17,7 @@ export function createRandom(seed: number): Random {
   };
   return {
     int,
+    share: () => int(2 ** 32) / 2 ** 32,
     pick(values) {
       const value = values[int(values.length)];
       if (value === undefined) throw new Error("nothing to pick from");

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 export interface Sample {
@@ -12,21 +12,6 @@ export interface Sample {
   /** CPU time of the gateway since the previous sample, as a share of one core. */
   readonly cpu: number;
   readonly open: number;
-}
-
-/** Clock ticks of /proc/<pid>/stat: 100 per second on every Linux that Node supports. */
-const tickMs = 10;
-
-export function cpuMs(pid: number): number {
-  // The name of the command may contain spaces. The fields after its closing bracket do not.
-  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * tickMs;
-}
-
-export function rssMiB(pid: number): number {
-  const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))?.[1];
-  return Number(kib ?? 0) / 1024;
 }
 
 export function handles(pid: number): number {

@@ -9,10 +9,11 @@ import {
   startWorkerProcess,
   type SoakedGateway,
 } from "./gateway.ts";
-import type { ClientContext } from "./client.ts";
-import { leaveRunning, maxSessionMilli, runClients } from "./clients.ts";
+import { leaveRunning, maxSessionMilli, runClients, type ClientContext } from "./clients.ts";
+import { cpuMicrosOf, rssMiBOf } from "../load/process.ts";
+import { median } from "../load/table.ts";
 import { sleep } from "./random.ts";
-import { cpuMs, handles, journalMiB, readMetrics, rssMiB, type Sample } from "./sample.ts";
+import { handles, journalMiB, readMetrics, type Sample } from "./sample.ts";
 import { model, startModel, startNode } from "./upstreams.ts";
 
 export interface SoakOptions {
@@ -76,7 +77,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
   const { exit, exitSeconds } = await end(context);
   if (exit !== 0) faults.push(`the gateway ended with ${exit}`);
   if (exitSeconds > drainSeconds + 5) faults.push(`it took ${exitSeconds.toFixed(1)} s to end`);
-  const session = { keyId: gateway.sessionKey.id, maxMilli: maxSessionMilli };
+  const session = { keyId: gateway.sessionKey.keyId, maxMilli: maxSessionMilli };
   const book = context.book.compare(gateway.charges(), session);
   faults.push(...book.faults, ...leak(samples));
   if (book.priced === 0) faults.push("no client received a price");
@@ -93,17 +94,17 @@ async function watch(
   const begun = performance.now();
   const elapsed = (): number => (performance.now() - begun) / 1000;
   let [reloads, nextReload, nextSample] = [0, reloadSeconds, sampleSeconds];
-  let [lastCpu, lastSecond] = [cpuMs(gateway.pid), 0];
+  let [lastCpu, lastSecond] = [cpuMicrosOf(gateway.pid), 0];
   let own = process.cpuUsage();
   let lastSampleCpu = lastCpu;
   while (elapsed() < seconds && gateway.ended === undefined) {
     await Promise.race([sleep(1_000), load]);
     if (gateway.ended !== undefined) break;
     const now = elapsed();
-    const cpu = cpuMs(gateway.pid);
+    const cpu = cpuMicrosOf(gateway.pid);
     const used = process.cpuUsage(own);
     own = process.cpuUsage();
-    const share = (cpu - lastCpu + (used.user + used.system) / 1000) / 1000 / (now - lastSecond);
+    const share = (cpu - lastCpu + used.user + used.system) / 1e6 / (now - lastSecond);
     pace.factor = paced(pace.factor, share);
     [lastCpu, lastSecond] = [cpu, now];
     if (now >= nextReload) {
@@ -113,7 +114,7 @@ async function watch(
     }
     if (now < nextSample) continue;
     nextSample += sampleSeconds;
-    const share60 = (cpu - lastSampleCpu) / 1000 / sampleSeconds;
+    const share60 = (cpu - lastSampleCpu) / 1e6 / sampleSeconds;
     lastSampleCpu = cpu;
     const sample = await takeSample(gateway, {
       minute: now / 60,
@@ -141,7 +142,7 @@ async function takeSample(
   const { open, loopDelayMs } = await readMetrics(gateway.adminUrl);
   return {
     ...known,
-    rssMiB: rssMiB(gateway.pid),
+    rssMiB: rssMiBOf(gateway.pid),
     handles: handles(gateway.pid),
     loopDelayMs,
     journalMiB: journalMiB(gateway.folder),
@@ -189,8 +190,4 @@ function leak(samples: readonly Sample[]): string[] {
   const late = median(samples.slice(-quarter).map((sample) => sample.rssMiB));
   if (late - early < leakMiB) return [];
   return [`RSS grew from ${early.toFixed(0)} to ${late.toFixed(0)} MiB`];
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }

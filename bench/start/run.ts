@@ -11,9 +11,8 @@ import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { productionPackages } from "../../test/package/package-fixture.ts";
-import { builtSluice } from "../load/built-package.ts";
-import { freePort } from "../load/ports.ts";
-import { memoryMiB } from "../load/process.ts";
+import { builtSluice } from "../load/start-sluice.ts";
+import { freePort, memoryMiB } from "../load/process.ts";
 import { median } from "../load/table.ts";
 import { startPeers, type StartPeer } from "./peers.ts";
 

@@ -11,8 +11,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { WebSocket } from "ws";
 import { startPeer, type Peer } from "../load/process.ts";
-import { startGateway } from "./gateway.ts";
 import { BenchNode, itemsPerRead } from "./node.ts";
+import { startGateway } from "./run.ts";
 
 const clientCount = 4;
 const warmUps = 1;
@@ -93,9 +93,9 @@ export async function measureArchiveReads(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-bench-"));
   const node = await BenchNode.start();
   try {
-    const pipe = join(import.meta.dirname, "pipe.ts");
+    const file = join(import.meta.dirname, "../load/peers/ws-relay.ts");
     {
-      await using relay = await startPeer([process.execPath, pipe, node.url], { core: 0 });
+      await using relay = await startPeer([process.execPath, file, node.url], { core: 0 });
       print("bare relay with ws", await measure(relay, ""));
     }
     const { peer, key } = await startGateway(folder, [node]);

@@ -1,12 +1,12 @@
 /**
  * A bare relay of a subscription with `ws`, for comparison: one subscription at the node, whose notifications are sent to
  * all clients. It has no keys, charges, pins, limits or checks.
- * Usage: `node relay.ts <URL of the node> <name in kinds.ts>`.
+ * Usage: `node relay.ts <URL of the node> <name in node.ts>`.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { WebSocket, WebSocketServer } from "ws";
-import { kinds } from "./kinds.ts";
+import { kinds } from "./node.ts";
 
 const [, , url = "", name = ""] = process.argv;
 const kind = kinds[name];

@@ -1,5 +1,5 @@
 /**
- * Measures subscriptions of many clients: memory of an idle connection, subscriptions at the node, CPU per notification
+ * Measures subscriptions of many clients: memory of a connection, subscriptions at the node, CPU per notification
  * per client (beside a bare relay with `ws` in the same run), and the time until all clients get notifications of another
  * node after the loss of the first one. The gateway runs on core 0. The nodes and the clients share core 1.
  *
@@ -10,10 +10,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
+import { pipeline } from "../load/pipelines.ts";
 import { startPeer, type Peer } from "../load/process.ts";
-import { startGateway } from "./gateway.ts";
-import { kinds, type Kind } from "./kinds.ts";
-import { BenchNode } from "./node.ts";
+import { startSluice, type StartedSluice } from "../load/start-sluice.ts";
+import { BenchNode, kinds, type Kind } from "./node.ts";
 
 const clientCount = 1_000;
 const blocks = 20;
@@ -52,7 +52,9 @@ class Client {
 }
 
 interface Figures {
+  /** Memory of a connection without a subscription, and with one. */
   readonly kibPerIdle: number;
+  readonly kibPerSubscriber: number;
   readonly atNode: number;
   readonly microsPerNotification: number;
   /** Time until all clients have their first notification, at the start and after the loss of the node. */
@@ -92,12 +94,15 @@ async function measure(target: Target): Promise<Figures> {
   const before = peer.rssMiB();
   const clients = await connect(target, clientCount);
   await sleep(3_000);
-  const kibPerIdle = ((peer.rssMiB() - before) * 1024) / clientCount;
+  const kibPerClient = (): number => ((peer.rssMiB() - before) * 1024) / clientCount;
+  const kibPerIdle = kibPerClient();
 
   const begin = performance.now();
   for (const client of clients) client.subscribe();
   await until(() => clients.every(({ received }) => received === kind.firstNotifications));
   const beginMs = performance.now() - begin;
+  await sleep(3_000);
+  const kibPerSubscriber = kibPerClient();
   const atNode = nodes.reduce((sum, node) => sum + node.subscriptions, 0);
   const run = async (): Promise<number> => {
     const each = blocks * kind.notificationsPerBlock;
@@ -127,7 +132,16 @@ async function measure(target: Target): Promise<Figures> {
     moveMs = performance.now() - start;
   }
   for (const { socket } of clients) socket.terminate();
-  return { kibPerIdle, atNode, microsPerNotification, beginMs, moveMs };
+  return { kibPerIdle, kibPerSubscriber, atNode, microsPerNotification, beginMs, moveMs };
+}
+
+/** Starts a gateway with `ledger-ws` in front of nodes, on core 0. */
+export function startGateway(folder: string, nodes: readonly BenchNode[]): Promise<StartedSluice> {
+  const ledger = { urls: nodes.map(({ url }) => url) };
+  const ws = { upstream: "ledger", connectionsPerKey: 10_000, followsPerKey: 10_000 };
+  const route = { path: "/v1/ledger/rpc", websocket: true, to: { "ledger-ws": ws } };
+  const sections = { upstreams: { ledger } };
+  return startSluice(pipeline({ folder, require: "ledger:read", sections, route }), folder, 0);
 }
 
 async function measureSluice(kind: Kind): Promise<Figures> {
@@ -156,10 +170,11 @@ async function measureRelay(name: string, kind: Kind): Promise<Figures> {
 }
 
 function print(name: string, figures: Figures): void {
-  const { kibPerIdle, atNode, microsPerNotification, beginMs, moveMs } = figures;
+  const { kibPerIdle, kibPerSubscriber, atNode, microsPerNotification, beginMs, moveMs } = figures;
   const move = moveMs === undefined ? "" : `, after a move ${moveMs.toFixed(0)} ms`;
   console.log(
-    `${name}: idle ${kibPerIdle.toFixed(1)} KiB per connection, ${atNode} subscriptions at the node, ` +
+    `${name}: idle ${kibPerIdle.toFixed(1)} KiB per connection, with a subscription ` +
+      `${kibPerSubscriber.toFixed(1)} KiB, ${atNode} subscriptions at the node, ` +
       `${microsPerNotification.toFixed(1)} µs of CPU per notification per client, ` +
       `all clients started after ${beginMs.toFixed(0)} ms${move}`,
   );

@@ -63,7 +63,10 @@ test("a child adds its fields to every line", () => {
 test("an error is written with its stack", () => {
   const { log, lines } = keeping();
   log.error({ err: new Error("boom") }, "failed");
-  assert.match(JSON.stringify(lines()[0]?.["err"]), /"message":"boom","stack":".*log-and-metrics\.test\.ts/);
+  assert.match(
+    JSON.stringify(lines()[0]?.["err"]),
+    /"message":"boom","stack":".*log-and-metrics\.test\.ts/,
+  );
 });
 
 const secrets: readonly [string, object, string][] = [

@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, type TestContext } from "node:test";
 import { defaultHeldBytes } from "../../src/gateway/open-host-resources.ts";
-import { sluice, spawnGateway } from "./gateway-process.ts";
+import { makeKey, spawnGateway } from "./gateway-process.ts";
 import { shipped } from "./shipped-gateway.ts";
 import { slowness } from "./slowness.ts";
 import { watchHealth } from "./watch-health.ts";
@@ -59,7 +59,7 @@ export async function startAttacked(
   const memory = { constrained: limitBytes, total: limitBytes, heap: limitBytes };
   const bound = `drainSeconds: 30\n  unfinishedBodyBytes: ${defaultHeldBytes(memory)}`;
   writeFileSync(file, group === undefined ? shipped.replace("drainSeconds: 30", bound) : shipped);
-  accounts ??= makeAccounts(file, all);
+  accounts ??= await makeAccounts();
   const { keys } = accounts;
   cpSync(accounts.folder, all.DATA_DIR, { recursive: true });
   const preload = `--import=${join(import.meta.dirname, "loop-probe.ts")}`;
@@ -131,19 +131,11 @@ after(() => {
   if (accounts !== undefined) rmSync(accounts.folder, { recursive: true });
 });
 
-function makeAccounts(file: string, env: Readonly<Record<string, string>>): TestAccounts {
+async function makeAccounts(): Promise<TestAccounts> {
   const folder = mkdtempSync(join(tmpdir(), "sluice-attacked-"));
-  const own = { ...env, DATA_DIR: folder };
-  return { folder, keys: [makeKey(file, own), makeKey(file, own)] };
-}
-
-function makeKey(file: string, env: Readonly<Record<string, string>>): string {
-  const make = (...words: string[]): { id: string; key: string } =>
-    JSON.parse(sluice([...words, "--config", file, "--json"], env)) as { id: string; key: string };
-  const { id } = make("workspaces", "create", "--name", "attacker", "--plan", "enterprise");
-  const capabilities = ["ledger:read", "inference", "platform:read", "workspace:admin"];
-  const options = capabilities.flatMap((name) => ["--capability", name]);
-  return make("keys", "create", "--workspace", id, ...options).key;
+  const make = async (): Promise<string> =>
+    (await makeKey(folder, ["ledger:read", "inference", "platform:read", "workspace:admin"])).key;
+  return { folder, keys: [await make(), await make()] };
 }
 
 /** Makes a cgroup with the limit. Undefined if this user cannot. */

@@ -5,8 +5,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
+import { ask } from "./ask.ts";
 
-const answer = (body: string, more = ""): string =>
+const written = (body: string, more = ""): string =>
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
 
 /** Behaviour of the node for calls of state_getStorage. Probes are answered correctly. */
@@ -18,15 +19,16 @@ const misbehaviours: Readonly<Record<string, (socket: Socket, id: number) => voi
   "stops in the middle": (socket) =>
     void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"jsonrpc"'),
   "is no HTTP server": (socket) => void socket.write("220 mail.example ESMTP\r\n"),
-  "answers a web page": (socket) => void socket.write(answer("<html>secret upstream page</html>")),
-  "answers JSON that is not an answer": (socket) => void socket.write(answer('{"hello":"world"}')),
-  "answers half of its JSON": (socket) => void socket.write(answer('{"jsonrpc":"2.0","id":1,"res')),
+  "answers a web page": (socket) => void socket.write(written("<html>secret upstream page</html>")),
+  "answers JSON that is not an answer": (socket) => void socket.write(written('{"hello":"world"}')),
+  "answers half of its JSON": (socket) =>
+    void socket.write(written('{"jsonrpc":"2.0","id":1,"res')),
   "answers another call": (socket, id) =>
-    void socket.write(answer(`{"jsonrpc":"2.0","id":${id + 1000},"result":"0x00"}`)),
+    void socket.write(written(`{"jsonrpc":"2.0","id":${id + 1000},"result":"0x00"}`)),
   "is overloaded": (socket) =>
     void socket.write("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"),
   "answers more bytes than are accepted": (socket, id) =>
-    void socket.write(answer(`{"jsonrpc":"2.0","id":${id},"result":"0x${"0".repeat(10_000)}"}`)),
+    void socket.write(written(`{"jsonrpc":"2.0","id":${id},"result":"0x${"0".repeat(10_000)}"}`)),
 };
 
 const probes: Readonly<Record<string, string>> = {
@@ -49,7 +51,7 @@ async function badNode(
       const { id, method } = JSON.parse(body) as { id: number; method: string };
       const result = probes[method];
       if (result === undefined) misbehave(socket, id);
-      else socket.write(answer(`{"jsonrpc":"2.0","id":${id},"result":${result}}`));
+      else socket.write(written(`{"jsonrpc":"2.0","id":${id},"result":${result}}`));
     });
   });
   server.listen(0, "127.0.0.1");
@@ -93,18 +95,17 @@ test("a node that misbehaves results in -32603 with the client's id and no charg
   const gateway = stack.use(await startTestGateway({ pipeline: pipeline([...nodes.values()]) }));
   for (const [at, what] of [...nodes.keys()].entries()) {
     await t.test(what, async () => {
-      const response = await fetch(`${gateway.url}/${at}`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-        body: '{"jsonrpc":"2.0","id":"mine","method":"state_getStorage","params":["0x00"]}',
+      const answer = await ask(`${gateway.url}/${at}`, {
+        key: gateway.key,
+        body: { jsonrpc: "2.0", id: "mine", method: "state_getStorage", params: ["0x00"] },
       });
-      assert.equal(response.status, 200);
-      assert.deepEqual(await response.json(), {
+      assert.equal(answer.status, 200);
+      assert.deepEqual(answer.json, {
         jsonrpc: "2.0",
         id: "mine",
         error: { code: -32603, message: "Internal Error" },
       });
-      assert.equal(response.headers.get("x-used-cu-milli"), "0");
+      assert.equal(answer.headers["x-used-cu-milli"], "0");
     });
   }
   await gateway.gateway.stop();

@@ -3,11 +3,11 @@
  * shipped pipeline.yaml (decisions.md section 13).
  */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { capabilities } from "sluice-gateway/services";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { ask as send } from "./ask.ts";
+import { shipped as shippedPipeline } from "./shipped-gateway.ts";
 import { slowness } from "./slowness.ts";
 
 /**
@@ -19,9 +19,8 @@ const maxGapMs = 1_000;
 
 const mebibyte = 1024 * 1024;
 
-const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8")
-  // The log lines would hide the results.
-  .replaceAll("access-log", "{ access-log: { file: access.log } }");
+// The log lines would hide the results.
+const shipped = shippedPipeline.replaceAll("access-log", "{ access-log: { file: access.log } }");
 const validated = `
   - path: /validated
     methods: [POST]
@@ -90,15 +89,9 @@ function watchLoop(): () => number {
 
 async function ask({ method, path }: Surface, body: Uint8Array<ArrayBuffer>): Promise<Answer> {
   const watch = watchLoop();
-  const response = await fetch(gateway.url + path(), {
-    method,
-    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
-    body,
-  });
-  const text = await response.text();
+  const answer = await send(gateway.url + path(), { method, key: gateway.key, body });
   const gapMs = watch();
-  const json = text === "" ? {} : (JSON.parse(text) as Answer["body"]);
-  return { status: response.status, body: json, gapMs };
+  return { status: answer.status, body: answer.text === "" ? {} : answer.json, gapMs };
 }
 
 /** Repeats a piece between a start and an end, up to a number of bytes. */

@@ -1,7 +1,7 @@
 /** The steps that every request passes, in a whole gateway: their order and their answers. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { createServer, request, type IncomingHttpHeaders } from "node:http";
+import { createServer, request } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
 import { followed, withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
@@ -11,6 +11,7 @@ import {
   type TestGateway,
   type WantedKey,
 } from "../../plugins/contracts/testing.ts";
+import { ask, type Answer, type Sent } from "./ask.ts";
 import { closed, listening, startRpcNode } from "./rpc-node.ts";
 
 const pipelineOf = (upstream: string, changes: Record<string, string>): string => `
@@ -40,19 +41,10 @@ routes:
 ${changes["route"] ?? ""}
 `;
 
-interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-  readonly json: () => unknown;
-}
-
-interface TestRequest {
-  readonly method?: string;
+interface TestRequest extends Pick<Sent, "method" | "headers"> {
   readonly authorization?: string;
   /** The address of the client, as a trusted proxy reports it. */
   readonly from?: string;
-  readonly headers?: Record<string, string>;
   readonly body?: string;
 }
 
@@ -90,7 +82,16 @@ async function startEdge(
     gateway,
     clock,
     upstreamCalls: () => calls,
-    ask: (path, wanted = {}) => ask(gateway.url + path, wanted),
+    ask: (path, { authorization, from, headers, ...wanted } = {}) =>
+      ask(gateway.url + path, {
+        method: "GET",
+        ...wanted,
+        headers: {
+          ...(authorization !== undefined && { authorization }),
+          ...(from !== undefined && { "x-forwarded-for": from }),
+          ...headers,
+        },
+      }),
     async logged() {
       await stop();
       return readFileSync(join(gateway.folder, "access.log"), "utf8")
@@ -103,36 +104,6 @@ async function startEdge(
       await closed(upstream);
     },
   };
-}
-
-function ask(
-  url: string,
-  { method = "GET", authorization, from, headers, body }: TestRequest,
-): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  const req = request(url, {
-    method,
-    agent: false,
-    headers: {
-      ...(authorization !== undefined && { authorization }),
-      ...(from !== undefined && { "x-forwarded-for": from }),
-      ...headers,
-    },
-  });
-  req.on("error", reject).on("response", (res) => {
-    let text = "";
-    res.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-    res.on("end", () =>
-      resolve({
-        status: res.statusCode ?? 0,
-        headers: res.headers,
-        text,
-        json: () => JSON.parse(text) as unknown,
-      }),
-    );
-  });
-  req.end(body);
-  return promise;
 }
 
 const bearer = (key: string): string => `Bearer ${key}`;
@@ -150,7 +121,7 @@ function assertRefused(
   assert.equal(answer.status, status, answer.text);
   // A refusal for a missing capability names it.
   const details = status === 403 ? { capability: "ledger:read" } : reason && { reason };
-  assert.deepEqual(answer.json(), { error, error_code: code, ...(details && { details }) });
+  assert.deepEqual(answer.json, { error, error_code: code, ...(details && { details }) });
   assert.equal(answer.headers["content-type"], "application/json");
   assert.ok(answer.headers["x-request-id"]);
 }

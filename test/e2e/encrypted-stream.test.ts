@@ -1,17 +1,13 @@
 /** Runs everything that is shipped: the client, a gateway, `sluice worker` as a process, and a model server. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { test, type TestContext } from "node:test";
+import { test } from "node:test";
+import { startWorkerProcess } from "../../bench/soak/gateway.ts";
 import { connect, createClientMemory } from "../../plugins/confidential/client/client.ts";
 import { startTestGateway } from "../../plugins/contracts/testing.ts";
 import { streamed } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 
 const model = "Test/Model-1";
-const root = join(import.meta.dirname, "../..");
 const messages = [{ role: "user", content: "Say hello" }];
 
 const pipeline = `
@@ -33,33 +29,12 @@ routes:
     to: { confidential-stream: { origins: [] } }
 `;
 
-interface ReadyWorker {
-  readonly url: string;
-  readonly simulated_root: string;
-}
-
-async function spawnWorker(t: TestContext, upstream: string): Promise<ReadyWorker> {
-  const argv = ["worker", "--upstream", upstream, "--model", model, "--network", "alpha"];
-  const more = ["--listen", "127.0.0.1:0", "--evidence", "simulated", "--json"];
-  const child = spawn(process.execPath, [join(root, "src/main.ts"), ...argv, ...more], {
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  const ended = once(child, "exit");
-  t.after(async () => {
-    child.kill();
-    await ended;
-  });
-  const [line] = (await once(createInterface(child.stdout), "line")) as [string];
-  // The ready line of the worker.
-  return JSON.parse(line) as ReadyWorker;
-}
-
-test("a chat is encrypted from the client to the worker, and every bill is verified", async (t) => {
+test("a chat is encrypted from the client to the worker, and every bill is verified", async () => {
   await using upstream = await startWorker({ otherwise: streamed() });
-  const worker = await spawnWorker(t, upstream.url);
+  await using worker = await startWorkerProcess(upstream.url, model);
   await using gateway = await startTestGateway({
     pipeline,
-    env: { WORKER_URL: worker.url, ROOT: worker.simulated_root },
+    env: { WORKER_URL: worker.url, ROOT: worker.simulatedRoot },
     account: { plan: "enterprise" },
   });
   const memory = createClientMemory();
@@ -70,7 +45,7 @@ test("a chat is encrypted from the client to the worker, and every bill is verif
       network: "alpha",
       model,
       allowSimulated: true,
-      simulatedRoots: [worker.simulated_root],
+      simulatedRoots: [worker.simulatedRoot],
       treatSimulatedAsVerified: true,
       memory,
     });

@@ -1,42 +1,15 @@
 /** The connections to a node are shared among workspaces (finding S13). */
 import assert from "node:assert/strict";
-import { createServer } from "node:http";
 import { test } from "node:test";
 import type { TestKey } from "../../plugins/contracts/testing.ts";
-import { closed, healthyNode, listening, type RpcCall } from "./rpc-node.ts";
+import { healthyNode, startRpcNode } from "./rpc-node.ts";
 import { startLedgerGateway, shipped } from "./shipped-gateway.ts";
 import { watchHealth } from "./watch-health.ts";
 
-/** A node that answers no calls of `chain_getBlock` until it is released, and counts those that it has received. */
-async function startSlowNode() {
-  const state = { slow: 0 };
-  let isSlow = true;
-  const server = createServer((req, res) => {
-    let text = "";
-    req.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-    req.on("end", () => {
-      // Only cheap calls are sent as arrays, and this test sends one of them at a time.
-      const call = JSON.parse(text) as RpcCall;
-      if (isSlow && call.method === "chain_getBlock") {
-        state.slow++;
-        return;
-      }
-      const result = healthyNode[call.method]?.(call.params ?? []) ?? null;
-      res.end(JSON.stringify({ jsonrpc: "2.0", id: call.id, result }));
-    });
-  });
-  return Object.assign(state, {
-    url: await listening(server),
-    release() {
-      isSlow = false;
-      server.closeAllConnections();
-    },
-    [Symbol.asyncDispose]: () => closed(server),
-  });
-}
-
 test("a workspace whose calls take long leaves half of the connections to the others", async (t) => {
-  await using node = await startSlowNode();
+  const released = Promise.withResolvers<null>();
+  await using node = await startRpcNode({ chain_getBlock: () => released.promise });
+  const slow = (): number => node.calls.filter(({ method }) => method === "chain_getBlock").length;
   const pipeline = shipped.replace("aliases: {", "connections: 17\n    aliases: {");
   await using gateway = await startLedgerGateway(node.url, { pipeline });
   const longestHealth = watchHealth(t, gateway.url);
@@ -61,7 +34,7 @@ test("a workspace whose calls take long leaves half of the connections to the ot
     post(greedy, arrayOf50(), leaving.signal).catch(() => undefined),
   );
   // One of the 17 connections is reserved for probes.
-  while (node.slow < 8) await new Promise((resolve) => setImmediate(resolve));
+  while (slow() < 8) await new Promise((resolve) => setImmediate(resolve));
   for (let n = 0; n < 20; n++) {
     const answer = await post(gateway, {
       jsonrpc: "2.0",
@@ -75,9 +48,9 @@ test("a workspace whose calls take long leaves half of the connections to the ot
       result: healthyNode["chain_getBlockHash"]?.([n]),
     });
   }
-  assert.equal(node.slow, 8);
+  assert.equal(slow(), 8);
   assert.notEqual(await longestHealth(), Infinity);
   leaving.abort();
   await Promise.all(pending);
-  node.release();
+  released.resolve(null);
 });

@@ -2,10 +2,11 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
+import { temporaryFolder } from "../store/folder.ts";
+import { ask } from "./ask.ts";
 import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 import { closed, listening } from "./rpc-node.ts";
 
@@ -14,7 +15,7 @@ const plugin = `
 const breaks = {
   timer: () => setTimeout(() => { throw new Error("a bug in a timer"); }),
   rejection: () => { void Promise.reject(new Error("a bug in a promise")); },
-  twice: () => { breaks.timer(); setTimeout(breaks.timer, 300); },
+  twice: () => { breaks.rejection(); setTimeout(breaks.timer, 300); },
 };
 export default {
   kind: "surface",
@@ -48,69 +49,68 @@ interface Running {
   /** The body of a request whose answer has begun. */
   readonly body: Promise<string>;
   readonly upstream: ServerResponse;
-  readonly lines: () => readonly Record<string, unknown>[];
+  /** The fatal lines of the log. */
+  readonly fatal: () => readonly Record<string, unknown>[];
 }
 
-async function withStream(work: (running: Running) => Promise<void>): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), "sluice-fatal-"));
+async function withStream(
+  t: TestContext,
+  work: (running: Running) => Promise<void>,
+): Promise<void> {
+  const folder = temporaryFolder(t);
   const { promise: arrived, resolve } = Promise.withResolvers<ServerResponse>();
   const server = createServer((_, res) => resolve(res));
   const url = await listening(server);
-  try {
-    await writeFile(join(folder, "acme-breaks.mjs"), plugin);
-    const file = join(folder, "pipeline.yaml");
-    await writeFile(file, pipeline(url));
-    const gateway = await spawnGateway(file, { DATA_DIR: join(folder, "data") });
-    let written = "";
-    gateway.child.stdout?.on("data", (piece: Buffer) => (written += piece.toString()));
-    const lines = (): Record<string, unknown>[] =>
-      written.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as never]));
-    const read = gateway.child.stdout === null ? undefined : once(gateway.child.stdout, "end");
-    const exited = Promise.all([gateway.exited, read]).then(([exit]) => exit);
-    const asked = fetch(`${gateway.url}/held`);
-    const upstream = await arrived;
-    upstream.write("first ");
-    const answer = await asked;
-    await work({ gateway, exited, body: answer.text(), upstream, lines });
-  } finally {
-    await closed(server);
-    await rm(folder, { recursive: true, force: true });
-  }
+  t.after(() => closed(server));
+  writeFileSync(join(folder, "acme-breaks.mjs"), plugin);
+  const file = join(folder, "pipeline.yaml");
+  writeFileSync(file, pipeline(url));
+  const lines: Record<string, unknown>[] = [];
+  const gateway = await spawnGateway(file, { DATA_DIR: join(folder, "data") }, [], (line) =>
+    lines.push(JSON.parse(line) as Record<string, unknown>),
+  );
+  const read = once(gateway.child.stdout!, "end");
+  const exited = Promise.all([gateway.exited, read]).then(([exit]) => exit);
+  const asked = fetch(`${gateway.url}/held`);
+  const upstream = await arrived;
+  upstream.write("first ");
+  const answer = await asked;
+  const fatal = () => lines.filter(({ level }) => level === 60);
+  await work({ gateway, exited, body: answer.text(), upstream, fatal });
 }
 
-for (const [kind, origin] of [
-  ["timer", "uncaughtException"],
-  ["rejection", "unhandledRejection"],
-] as const) {
-  test(`if a ${kind} of a plugin fails, one fatal line is logged, the running stream finishes, and the exit code is 1`, async () => {
-    await withStream(async ({ gateway, exited, body, upstream, lines }) => {
-      assert.equal((await fetch(`${gateway.url}/break?${kind}`)).status, 200);
-      // When the port closes, the drain has begun.
-      const refused = () =>
-        fetch(`${gateway.url}/healthz`).then(
-          () => false,
-          () => true,
-        );
-      while (!(await refused()));
-      upstream.end("last");
-      assert.equal(await body, "first last");
-      assert.deepEqual(await exited, [1, null]);
-      const fatal = lines().filter(({ level }) => level === 60);
-      assert.equal(fatal.length, 1);
-      const [line] = fatal;
-      assert.equal(line?.["plugin"], "acme-breaks");
-      assert.equal(line?.["origin"], origin);
-      assert.match(JSON.stringify(line?.["err"]), /a bug in a (timer|promise)/);
-    });
+test("if a timer of a plugin fails, one fatal line is logged, the running stream finishes, and the exit code is 1", async (t) => {
+  await withStream(t, async ({ gateway, exited, body, upstream, fatal }) => {
+    assert.equal((await ask(`${gateway.url}/break?timer`)).status, 200);
+    // When the port closes, the drain has begun.
+    const refused = () =>
+      ask(`${gateway.url}/healthz`).then(
+        () => false,
+        () => true,
+      );
+    while (!(await refused()));
+    upstream.end("last");
+    assert.equal(await body, "first last");
+    assert.deepEqual(await exited, [1, null]);
+    const lines = fatal();
+    assert.equal(lines.length, 1);
+    assert.partialDeepStrictEqual(lines[0], { plugin: "acme-breaks", origin: "uncaughtException" });
+    assert.match(JSON.stringify(lines[0]?.["err"]), /a bug in a timer/);
   });
-}
+});
 
-test("a second fatal error during the drain ends the process at once", async () => {
-  await withStream(async ({ gateway, exited, body, lines }) => {
+test("a rejection that nothing handles is fatal, too, and a second fatal error during the drain ends the process at once", async (t) => {
+  await withStream(t, async ({ gateway, exited, body, fatal }) => {
     const cut = assert.rejects(body);
-    await fetch(`${gateway.url}/break?twice`);
+    await ask(`${gateway.url}/break?twice`);
     assert.deepEqual(await exited, [1, null]);
     await cut;
-    assert.equal(lines().filter(({ level }) => level === 60).length, 2);
+    const lines = fatal();
+    assert.equal(lines.length, 2);
+    assert.partialDeepStrictEqual(lines[0], {
+      plugin: "acme-breaks",
+      origin: "unhandledRejection",
+    });
+    assert.match(JSON.stringify(lines[0]?.["err"]), /a bug in a promise/);
   });
 });

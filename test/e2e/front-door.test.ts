@@ -1,15 +1,12 @@
 /** The first requests of a new user (root, wrong path, wrong method), with a whole gateway and the shipped file. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { manualClock } from "../../src/testing/clock.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { ask as send, type Answer } from "./ask.ts";
+import { shipped as shippedPipeline } from "./shipped-gateway.ts";
 
-const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8").replaceAll(
-  "access-log",
-  "{ access-log: { file: access.log } }",
-);
+const shipped = shippedPipeline.replaceAll("access-log", "{ access-log: { file: access.log } }");
 
 let gateway: TestGateway;
 const clock = manualClock();
@@ -20,21 +17,16 @@ before(async () => {
 
 after(() => gateway[Symbol.asyncDispose]());
 
-async function ask(path: string, key?: string, method = "GET"): Promise<Response> {
-  const headers: Record<string, string> =
-    key === undefined ? {} : { authorization: `Bearer ${key}` };
-  const response = await fetch(gateway.url + path, { method, headers });
-  await response.bytes();
-  return response;
-}
+const ask = (path: string, key?: string, method = "GET"): Promise<Answer> =>
+  send(gateway.url + path, { key, method });
 
 describe("the root", () => {
   test("links to the documentation, for programs and for people, without a key", async () => {
     clock.advance(10_000);
-    const json = await fetch(gateway.url, { headers: { accept: "application/json" } });
-    assert.equal(json.status, 200);
+    const asJson = await send(gateway.url, { headers: { accept: "application/json" } });
+    assert.equal(asJson.status, 200);
     // Every answer of this route has these members.
-    const { name, links } = (await json.json()) as { name: string; links: Record<string, string> };
+    const { name, links } = asJson.json as { name: string; links: Record<string, string> };
     assert.equal(name, "Sluice");
     assert.deepEqual(links, {
       documentation: "/docs/api",
@@ -42,10 +34,10 @@ describe("the root", () => {
       discovery: "/.well-known/mcp",
     });
     for (const link of Object.values(links)) assert.equal((await ask(link)).status, 200, link);
-    const html = await fetch(gateway.url, { headers: { accept: "text/html,*/*;q=0.8" } });
-    assert.match(html.headers.get("content-type") ?? "", /^text\/html/);
-    assert.match(await html.text(), /<a href="\/docs\/api">documentation<\/a>/);
-    assert.equal(html.headers.get("vary"), "accept");
+    const html = await send(gateway.url, { headers: { accept: "text/html,*/*;q=0.8" } });
+    assert.match(html.headers["content-type"] ?? "", /^text\/html/);
+    assert.match(html.text, /<a href="\/docs\/api">documentation<\/a>/);
+    assert.equal(html.headers.vary, "accept");
   });
 
   test("does not link to documents without a route in pipeline.yaml", async () => {
@@ -55,11 +47,11 @@ describe("the root", () => {
       .join("\n")
       .replace("to: front-page", 'to: { front-page: { title: "A <b> & c" } }');
     await using other = await startTestGateway({ pipeline });
-    const body = (await (await fetch(other.url)).json()) as { name: string; links: object };
+    const body = (await send(other.url)).json as { name: string; links: object };
     assert.equal(body.name, "A <b> & c");
     assert.deepEqual(Object.keys(body.links), ["openapi", "discovery"]);
-    const page = await fetch(other.url, { headers: { accept: "text/html" } });
-    assert.match(await page.text(), /<h1>A &#60;b&#62; &#38; c<\/h1>/);
+    const page = await send(other.url, { headers: { accept: "text/html" } });
+    assert.match(page.text, /<h1>A &#60;b&#62; &#38; c<\/h1>/);
   });
 });
 
@@ -78,7 +70,7 @@ describe("a request that matches no route", () => {
     }
     assert.deepEqual(statuses, [404, 404, 404, 404, 404, 429]);
     assert.equal((await ask("/nowhere", gateway.key)).status, 404);
-    const policy = (await ask("/nowhere", gateway.key)).headers.get("ratelimit-policy");
+    const policy = (await ask("/nowhere", gateway.key)).headers["ratelimit-policy"];
     assert.equal(policy, '"key";q=20;w=2');
     assert.equal((await ask("/nowhere", gateway.key)).status, 429);
   });

@@ -3,8 +3,11 @@ import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { NewKey } from "../../plugins/contracts/accounts.ts";
+import type { TestKey } from "../../plugins/contracts/testing.ts";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 
-const main = join(import.meta.dirname, "../../src/main.ts");
+export const main = join(import.meta.dirname, "../../src/main.ts");
 
 export interface GatewayProcess {
   readonly url: string;
@@ -15,6 +18,10 @@ export interface GatewayProcess {
 
 type Env = Readonly<Record<string, string>>;
 
+/** With the memory settings of src/commands/server-process.ts, the process does not have to replace itself. */
+const flags = ["--max-semi-space-size=8", "--min-semi-space-size=8"];
+const settings = { MALLOC_MMAP_THRESHOLD_: "32768" };
+
 /** Rejects with what the gateway wrote to standard error. `wrapper`: a program that runs it as its child. */
 export async function spawnGateway(
   configFile: string,
@@ -22,10 +29,10 @@ export async function spawnGateway(
   wrapper: readonly string[] = [],
   onLine: (line: string) => void = () => {},
 ): Promise<GatewayProcess> {
-  const start = [process.execPath, main, "start", "--json", "--config", configFile];
+  const start = [process.execPath, ...flags, main, "start", "--json", "--config", configFile];
   const [program = "", ...args] = [...wrapper, ...start];
   const child = spawn(program, args, {
-    env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
+    env: { ...process.env, ...settings, PORT: "0", ADMIN_PORT: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let complaints = "";
@@ -50,10 +57,25 @@ export function sluice(args: readonly string[], env: Env): string {
   const result = spawnSync(process.execPath, [main, ...args], {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
     encoding: "utf8",
-    maxBuffer: 256 << 20,
+    maxBuffer: 1 << 30,
   });
   if (result.status !== 0) throw new Error(`sluice ${args.join(" ")}: ${result.stderr}`);
   return result.stdout;
+}
+
+/** Creates a workspace with the plan Enterprise and one key, as the commands do, in a data folder. */
+export function makeKey(
+  data: string,
+  capabilities: NewKey["capabilities"] = ["ledger:read", "inference"],
+): Promise<TestKey> {
+  return withFolderAccounts(data, async (store) => {
+    const by = { actor: "test", at: Date.now() };
+    const { id } = await store.createWorkspace({ name: "test", plan: "enterprise" }, by);
+    const wanted = { workspaceId: id, name: "test", environment: "dev", capabilities } as const;
+    const issued = await store.createKey(wanted, by);
+    if (!("text" in issued)) throw new Error(issued.message);
+    return { workspaceId: id, keyId: issued.key.id, key: issued.text };
+  });
 }
 
 export async function* sluiceLines(args: readonly string[], env: Env): AsyncGenerator<string> {

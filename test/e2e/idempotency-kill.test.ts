@@ -8,8 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, test } from "node:test";
-import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
-import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
+import { makeKey, spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 
 const deadly = join(import.meta.dirname, "deadly");
 
@@ -67,19 +66,12 @@ async function openShop(): Promise<Shop> {
   const data = join(folder, "data");
   const configFile = join(folder, "pipeline.yaml");
   writeFileSync(configFile, pipeline);
-  const by = { actor: "test", at: Date.now() };
-  const { workspaceId, issued } = await withFolderAccounts(data, async (store) => {
-    const { id } = await store.createWorkspace({ name: "kill", plan: "enterprise" }, by);
-    const capabilities = ["workspace:admin"] as const;
-    const wanted = { workspaceId: id, name: "kill", environment: "dev", capabilities } as const;
-    return { workspaceId: id, issued: await store.createKey(wanted, by) };
-  });
-  assert.ok("text" in issued);
+  const { workspaceId, key } = await makeKey(data, ["workspace:admin"]);
   return {
     folder,
     data,
     workspaceId,
-    key: issued.text,
+    key,
     start: () => spawnGateway(configFile, { DATA_DIR: data }),
     [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
   };

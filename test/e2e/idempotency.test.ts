@@ -1,6 +1,5 @@
 /** Idempotency-Key on the shipped routes, through a whole gateway: every row of the specification's table. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { after, before, test } from "node:test";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
@@ -12,8 +11,10 @@ import {
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { withFolderSql } from "../store/open-sql.ts";
+import { ask } from "./ask.ts";
+import { shipped as shippedPipeline } from "./shipped-gateway.ts";
 
-const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8")
+const shipped = shippedPipeline
   .replaceAll(/^ {4}- access-log.*$/gm, "")
   .replace("access-log, ", "");
 const hour = 3_600_000;
@@ -31,6 +32,7 @@ interface Shipped extends AsyncDisposable {
 
 interface More {
   readonly idempotencyKey?: string;
+  /** Empty to send none. */
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly method?: string;
@@ -40,9 +42,9 @@ interface Answer {
   readonly status: number;
   readonly text: string;
   readonly code: unknown;
-  readonly contentType: string | null;
-  readonly replayed: string | null;
-  readonly requestId: string | null;
+  readonly contentType: unknown;
+  readonly replayed: unknown;
+  readonly requestId: unknown;
 }
 
 /** The clock does not advance: the bucket of a platform key, with 200 requests per second, holds 400. */
@@ -74,39 +76,33 @@ async function start(env?: Readonly<Record<string, string>>): Promise<Shipped> {
     clock: time,
     admin,
     platform,
-    post: (action, body, { idempotencyKey, key = admin.key, headers, method = "POST" } = {}) =>
-      ask(
-        `${gateway.url}${action.startsWith("/") ? "" : `/tma/workspaces/${admin.workspaceId}/`}${action}`,
-        {
-          method,
-          body,
-          headers: {
-            "content-type": "application/json",
-            ...(key !== "" && { authorization: `Bearer ${key}` }),
-            ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
-            ...headers,
-          },
+    async post(action, body, { idempotencyKey, key = admin.key, headers, method = "POST" } = {}) {
+      const path = action.startsWith("/")
+        ? action
+        : `/tma/workspaces/${admin.workspaceId}/${action}`;
+      const answer = await ask(gateway.url + path, {
+        method,
+        body,
+        key: key === "" ? null : key,
+        headers: {
+          ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
+          ...headers,
         },
-      ),
+      });
+      const { status, text } = answer;
+      return {
+        status,
+        text,
+        code: text.startsWith("{") ? answer.json.error_code : undefined,
+        contentType: answer.headers["content-type"],
+        replayed: answer.headers["idempotent-replayed"] ?? null,
+        requestId: answer.headers["x-request-id"],
+      };
+    },
     done: async () => (await allDone()).slice(earlier),
     async [Symbol.asyncDispose]() {
       if (gateway !== shared) await gateway[Symbol.asyncDispose]();
     },
-  };
-}
-
-async function ask(url: string, init: RequestInit): Promise<Answer> {
-  const response = await fetch(url, init);
-  const text = await response.text();
-  return {
-    status: response.status,
-    text,
-    code: text.startsWith("{")
-      ? (JSON.parse(text) as Record<string, unknown>)["error_code"]
-      : undefined,
-    contentType: response.headers.get("content-type"),
-    replayed: response.headers.get("idempotent-replayed"),
-    requestId: response.headers.get("x-request-id"),
   };
 }
 

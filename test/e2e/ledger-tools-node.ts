@@ -1,9 +1,8 @@
 /** Serves recorded chains as a node (../shared/fixtures/chain), with a gateway that offers the ledger tools on /rpc. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
-import type { Clock } from "../../src/plugin.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
-import { post } from "../plugins/ledger/demo/rpc-client.ts";
+import { ask as send } from "./ask.ts";
 import { startRpcNode, type Answers, type RpcNode } from "./rpc-node.ts";
 
 const fixtures = new URL("../../../shared/fixtures/chain/", import.meta.url);
@@ -170,19 +169,17 @@ export interface Called {
   };
 }
 
-export async function startToolsGateway(nodeUrl: string, clock?: Clock): Promise<ToolsGateway> {
+export async function startToolsGateway(nodeUrl: string): Promise<ToolsGateway> {
   const gateway = await startTestGateway({
     pipeline,
     env: { NODE_URL: nodeUrl },
     account: { capabilities: ["ledger:read", "ledger:write"] },
-    ...(clock !== undefined && { clock }),
   });
   const call = async (tool: string, params: unknown, key = gateway.key): Promise<Called> => {
-    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-    const request = { jsonrpc: "2.0", id: 1, method: "tools.call", params: { tool, params } };
-    const { status, text } = await post(`${gateway.url}/rpc`, JSON.stringify(request), headers);
+    const body = { jsonrpc: "2.0", id: 1, method: "tools.call", params: { tool, params } };
+    const { status, json } = await send(`${gateway.url}/rpc`, { key, body });
     // gateway.md, "Per-transport shapes".
-    return { ...(JSON.parse(text) as Omit<Called, "status">), status };
+    return { ...json, status };
   };
   return {
     gateway,

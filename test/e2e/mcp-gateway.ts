@@ -1,11 +1,11 @@
 /** A gateway with `/mcp` and tools of the test, and a client that sends raw HTTP to it. */
-import { request, type IncomingHttpHeaders } from "node:http";
 import { join } from "node:path";
 import {
   startTestGateway,
   type TestGateway,
   type TestGatewayOptions,
 } from "../../plugins/contracts/testing.ts";
+import { ask as send, type Answer, type Parsed, type Sent } from "./ask.ts";
 
 const here = import.meta.dirname;
 
@@ -43,58 +43,18 @@ export function startMcpGateway(options: McpGatewayOptions = {}): Promise<TestGa
   return startTestGateway({ pipeline: mcpPipeline(mcp, tools), ...rest });
 }
 
-/** A value of JSON.parse. Tests read deeply nested members, and a missing member fails them. */
-export type Parsed = ReturnType<typeof JSON.parse>;
+export type { Answer, Parsed };
 
-export interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-  readonly json: Parsed;
-}
-
-export interface McpRequest {
-  readonly method?: string;
+export interface McpRequest extends Sent {
   readonly path?: string;
-  /** The text of the key; null to send none. */
-  readonly key?: string | null;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** A string is sent unchanged. */
-  readonly body?: unknown;
 }
 
+/** Sends a POST to `/mcp` by default. `key`: that of the gateway by default; null to send none. */
 export function ask(
   gateway: Pick<TestGateway, "url" | "key">,
-  wanted: McpRequest,
+  { path = "/mcp", ...sent }: McpRequest,
 ): Promise<Answer> {
-  const { method = "POST", path = "/mcp", key = gateway.key, headers = {}, body } = wanted;
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  const req = request(gateway.url + path, {
-    method,
-    agent: false,
-    headers: {
-      ...(key !== null && { authorization: `Bearer ${key}` }),
-      ...(body !== undefined && { "content-type": "application/json" }),
-      ...headers,
-    },
-  });
-  req.on("error", reject).on("response", (res) => {
-    let text = "";
-    res.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-    res.on("error", reject);
-    res.on("end", () => {
-      resolve({
-        status: res.statusCode ?? 0,
-        headers: res.headers,
-        text,
-        get json() {
-          return JSON.parse(text);
-        },
-      });
-    });
-  });
-  req.end(typeof body === "string" ? body : body === undefined ? undefined : JSON.stringify(body));
-  return promise;
+  return send(gateway.url + path, { method: "POST", key: gateway.key, ...sent });
 }
 
 export function stateless(

@@ -7,6 +7,7 @@ import {
   type TestGateway,
   type TestKey,
 } from "../../plugins/contracts/testing.ts";
+import { ask, type Answer } from "./ask.ts";
 import { startWorker } from "../plugins/inference/networks/scripted-worker.ts";
 import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 
@@ -39,32 +40,24 @@ interface Listed {
   }[];
 }
 
-async function put(
+/** `body`: text that is sent unchanged, or a value that is sent as JSON. */
+function put(
   { url }: TestGateway,
   { key }: Pick<TestKey, "key">,
   network: string,
-  body: string,
+  body: unknown,
   area = "admin",
-): Promise<Response> {
-  return fetch(`${url}/${area}/${network}/models`, {
-    method: "PUT",
-    headers: {
-      authorization: `Bearer ${key}`,
-      "content-type": "application/json",
-      "x-request-id": "change-1",
-    },
-    body,
-  });
+): Promise<Answer> {
+  const headers = { "x-request-id": "change-1" };
+  return ask(`${url}/${area}/${network}/models`, { method: "PUT", key, headers, body });
 }
 
 async function models({ url, key }: TestGateway): Promise<Listed["data"]> {
-  const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
-  // This test checks the shape.
-  return ((await response.json()) as Listed).data;
+  return (await ask(`${url}/v1/models`, { key })).json.data;
 }
 
 async function documentedBody({ url }: TestGateway): Promise<(body: unknown) => boolean> {
-  const document = (await (await fetch(`${url}/openapi.json`)).json()) as object;
+  const { json: document } = await ask(`${url}/openapi.json`);
   const $ref = `document#/paths/~1admin~1{network}~1models/put/requestBody/content/application~1json/schema`;
   const ajv = new Ajv2020({ strict: false }).addSchema({ ...document, $id: "document" });
   return ajv.compile({ $ref });
@@ -133,9 +126,9 @@ describe("network-models", () => {
       { id: "Acme/Plain-1", enabled: true, price_per_token_nano: 16 },
     ];
 
-    const response = await put(gateway, admin, "classic", JSON.stringify({ models: wanted }));
+    const response = await put(gateway, admin, "classic", { models: wanted });
     assert.equal(response.status, 200);
-    const shown = ((await response.json()) as Listed).data;
+    const shown: Listed["data"] = response.json.data;
     assert.deepEqual(
       shown.map(({ id, owned_by, active_workers, pricing }) => [
         id,
@@ -159,8 +152,7 @@ describe("network-models", () => {
     assert.equal(change?.actor, admin.keyId);
     assert.equal(change?.requestId, "change-1");
 
-    const undone = await put(gateway, admin, "classic", '{"models":[]}');
-    assert.equal(undone.status, 200);
+    assert.equal((await put(gateway, admin, "classic", { models: [] })).status, 200);
     assert.deepEqual(
       (await models(gateway)).map(({ id }) => id),
       ["Acme/One-1", "Acme/Two-1"],
@@ -171,7 +163,7 @@ describe("network-models", () => {
     await using worker = await startWorker({ models: ["Acme/One-1"] });
     await using gateway = await startTestGateway({ pipeline, env: { WORKER_URL: worker.url } });
     const admin = await gateway.issue({ capabilities: ["platform:admin"] });
-    const good = '{"models":[{"id":"Acme/One-1","enabled":false}]}';
+    const good = { models: [{ id: "Acme/One-1", enabled: false }] };
     assert.equal((await put(gateway, gateway, "classic", good)).status, 403);
     const keys = [gateway, await gateway.issue({ capabilities: ["workspace:admin"] })];
     for (const key of keys) {
@@ -180,16 +172,16 @@ describe("network-models", () => {
     assert.equal((await put(gateway, { key: "" }, "classic", good, "forgotten")).status, 401);
     assert.equal((await put(gateway, admin, "other", good)).status, 404);
     for (const [body, path] of refused) {
-      const text = typeof body === "string" ? body : JSON.stringify(body);
-      const response = await put(gateway, admin, "classic", text);
-      assert.equal(response.status, 400, text);
-      const { error_code: code, details } = (await response.json()) as Refusal;
+      const text = JSON.stringify(body);
+      const { status, json } = await put(gateway, admin, "classic", body);
+      assert.equal(status, 400, text);
+      const { error_code: code, details } = json as Refusal;
       assert.equal(code, "GATEWAY_INVALID_PARAMS", text);
       const paths = details?.violations.map((violation) => violation.path);
       assert.deepEqual(paths, path === undefined ? undefined : [path], text);
     }
-    const twice = await put(gateway, admin, "classic", JSON.stringify(ids("a", "a")));
-    assert.deepEqual(await twice.json(), {
+    const twice = await put(gateway, admin, "classic", ids("a", "a"));
+    assert.deepEqual(twice.json, {
       error: "the body does not match its schema",
       error_code: "GATEWAY_INVALID_PARAMS",
       details: { violations: [{ path: "/body/models/1/id", reason: "is listed twice" }] },
@@ -201,7 +193,7 @@ describe("network-models", () => {
     const isDocumented = await documentedBody(gateway);
     for (const all of [...accepted, many(10_000)]) {
       assert.ok(isDocumented(all));
-      assert.equal((await put(gateway, admin, "classic", JSON.stringify(all))).status, 200);
+      assert.equal((await put(gateway, admin, "classic", all)).status, 200);
     }
     // The schema expresses neither the ranges of decimals nor that an id may occur once.
     assert.equal(refused.filter(([body]) => isDocumented(body)).length, 5);

@@ -1,7 +1,5 @@
 /** The OpenAPI document of the shipped pipeline passes a public linter, and every route answers as documented. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -16,9 +14,9 @@ import {
   type TestGateway,
   type TestKey,
 } from "../../plugins/contracts/testing.ts";
+import { shipped } from "./shipped-gateway.ts";
 import { openStream, openWire } from "../plugins/confidential/confidential-relay/stream-client.ts";
 
-const shipped = readFileSync(join(import.meta.dirname, "../../pipeline.yaml"), "utf8");
 /** Requests without a key come from many addresses, each with its own bucket. */
 const pipeline = shipped.replace("trustProxy: []", "trustProxy: [127.0.0.1]");
 
@@ -272,56 +270,46 @@ describe("the OpenAPI document of the shipped pipeline", () => {
 
   it("matches the answers of inference", async () => {
     const chat = { model: "Demo/Echo-1", messages: [{ role: "user", content: "hello" }] };
-    for (const path of ["/v1/chat/completions", "/{network}/v1/chat/completions"]) {
-      const params = { network: "confidential-classic" };
-      const complete = (request: Request): Promise<Headers> =>
-        check("POST", path, { params, ...request });
-      await complete({ status: 200, body: chat });
-      await complete({ status: 200, body: { ...chat, stream: true } });
-      await complete({ status: 400, body: { ...chat, messages: [] } });
-      await complete({ status: 404, body: { ...chat, model: "No/Such-1" } });
-      await complete({ status: 429, key: poor.key, body: chat });
-    }
-    const response = { model: "Demo/Echo-1", input: "hello" };
-    for (const path of ["/v1/responses", "/{network}/v1/responses"]) {
-      const params = { network: "confidential-classic" };
-      const create = (request: Request): Promise<Headers> =>
-        check("POST", path, { params, ...request });
-      await create({ status: 200, body: response });
-      await create({ status: 200, body: { ...response, stream: true } });
-      await create({ status: 400, body: { ...response, input: [] } });
-      await create({ status: 404, body: { ...response, model: "No/Such-1" } });
-      await create({ status: 429, key: poor.key, body: response });
-    }
-    const embeddings = { model: "Demo/Echo-1", input: "hello" };
-    for (const path of ["/v1/embeddings", "/{network}/v1/embeddings"]) {
-      const params = { network: "confidential-classic" };
-      const embed = (request: Request): Promise<Headers> =>
-        check("POST", path, { params, ...request });
-      await embed({ status: 503, body: embeddings });
-      await embed({ status: 400, body: { ...embeddings, input: [] } });
-      await embed({ status: 404, body: { ...embeddings, model: "No/Such-1" } });
-      await embed({ status: 429, key: poor.key, body: embeddings });
-    }
+    const asked = { model: "Demo/Echo-1", input: "hello" };
     const messages = { ...chat, max_tokens: 100 };
-    for (const path of ["/v1/messages", "/{network}/v1/messages"]) {
-      const params = { network: "confidential-classic" };
+    /** The body, and a change that makes it invalid. */
+    const apis = {
+      "chat/completions": [chat, { messages: [] }],
+      responses: [asked, { input: [] }],
+      embeddings: [asked, { input: [] }],
+      messages: [messages, { messages: [] }],
+    } as const;
+    const params = { network: "confidential-classic" };
+    for (const prefix of ["", "/{network}"]) {
+      for (const [api, [body, invalid]] of Object.entries(apis)) {
+        const create = (request: Request): Promise<Headers> =>
+          check("POST", `${prefix}/v1/${api}`, { params, ...request });
+        // The demo model has no embeddings.
+        if (api === "embeddings") await create({ status: 503, body });
+        else {
+          await create({ status: 200, body });
+          await create({ status: 200, body: { ...body, stream: true } });
+        }
+        await create({ status: 400, body: { ...body, ...invalid } });
+        await create({ status: 404, body: { ...body, model: "No/Such-1" } });
+        await create({ status: 429, key: poor.key, body });
+      }
+      const path = `${prefix}/v1/messages`;
       const create = (request: Request): Promise<Headers> =>
         check("POST", path, { params, ...request });
-      await create({ status: 200, body: messages });
-      await create({ status: 200, body: { ...messages, stream: true } });
-      await create({ status: 400, body: { ...messages, messages: [] } });
       await create({ status: 400, body: messages, headers: { "x-api-key": "other" } });
       await create({ status: 401, key: null, body: messages });
-      await create({ status: 404, body: { ...messages, model: "No/Such-1" } });
       await create({ status: 415, text: "{}", headers: { "content-type": "text/plain" } });
-      await create({ status: 429, key: poor.key, body: messages });
       const count = (request: Request): Promise<Headers> =>
         check("POST", `${path}/count_tokens`, { params, ...request });
       await count({ status: 200, body: chat });
       await count({ status: 400, body: {} });
       await count({ status: 403, key: poor.key, body: chat });
       await count({ status: 404, body: { ...chat, model: "No/Such-1" } });
+      const show = (status: number, rest: string): Promise<Headers> =>
+        check("GET", `${prefix}/v1/models/{rest}`, { status, params: { ...params, rest } });
+      await show(200, "Demo/Echo-1");
+      await show(404, "No/Such-1");
     }
     const elsewhere = { network: "no-such-network" };
     const body = chat;
@@ -329,22 +317,12 @@ describe("the OpenAPI document of the shipped pipeline", () => {
     for (const what of ["/v1/models", "/v1/confidential/workers"]) {
       await check("GET", what, { status: 200 });
       await check("GET", what, { status: 403, key: poor.key });
-      const params = { network: "confidential-classic" };
       await check("GET", `/{network}${what}`, { status: 200, params });
       await check("GET", `/{network}${what}`, { status: 404, params: elsewhere });
     }
-    for (const [path, params] of [
-      ["/v1/models/{rest}", {}],
-      ["/{network}/v1/models/{rest}", { network: "confidential-classic" }],
-    ] as const) {
-      const show = (request: Request & { params: { rest: string } }): Promise<Headers> =>
-        check("GET", path, { ...request, params: { ...params, ...request.params } });
-      await show({ status: 200, params: { rest: "Demo/Echo-1" } });
-      await show({ status: 404, params: { rest: "No/Such-1" } });
-    }
     const models = "/v1/admin/confidential/{network}/models";
     const change = (request: Request): Promise<Headers> =>
-      check("PUT", models, { params: { network: "confidential-classic" }, ...request });
+      check("PUT", models, { params, ...request });
     await change({ status: 200, body: { models: [{ id: "Demo/Other-1", enabled: true }] } });
     await change({ status: 400, body: {} });
     await change({ status: 400, text: "{" });

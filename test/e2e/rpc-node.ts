@@ -9,7 +9,7 @@ export interface RpcCall {
   readonly params?: readonly unknown[];
 }
 
-/** A result, or an error to answer with. For `undefined` and for missing methods the answer is -32601. */
+/** A result, or a promise of one. For `undefined` and for missing methods the answer is -32601. */
 export type Answers = Readonly<Record<string, (params: readonly unknown[]) => unknown>>;
 
 export interface RpcNode extends AsyncDisposable {
@@ -35,9 +35,9 @@ export const healthyNode: Answers = {
 export async function startRpcNode(answers: Answers = {}): Promise<RpcNode> {
   const known: Answers = { ...healthyNode, ...answers };
   const calls: RpcCall[] = [];
-  const answer = (call: RpcCall): object => {
+  const answer = async (call: RpcCall): Promise<object> => {
     calls.push(call);
-    const result = known[call.method]?.(call.params ?? []);
+    const result = await known[call.method]?.(call.params ?? []);
     return result === undefined
       ? { jsonrpc: "2.0", id: call.id, error: { code: -32601, message: "Method not found" } }
       : { jsonrpc: "2.0", id: call.id, result };
@@ -46,9 +46,10 @@ export async function startRpcNode(answers: Answers = {}): Promise<RpcNode> {
     let text = "";
     req.setEncoding("utf8");
     req.on("data", (chunk: string) => (text += chunk));
-    req.on("end", () => {
+    req.on("end", async () => {
       const asked = JSON.parse(text) as RpcCall | RpcCall[];
-      const body = JSON.stringify(Array.isArray(asked) ? asked.map(answer) : answer(asked));
+      const answers = Array.isArray(asked) ? Promise.all(asked.map(answer)) : answer(asked);
+      const body = JSON.stringify(await answers);
       res.writeHead(200, { "content-type": "application/json" }).end(body);
     });
   });

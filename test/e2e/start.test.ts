@@ -2,25 +2,22 @@
 import assert from "node:assert/strict";
 import { execFile, spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { after, before, test, type TestContext } from "node:test";
+import { test, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
+import { parseArgs, promisify } from "node:util";
+import type { CommandContext } from "../../src/commands/command.ts";
+import { dev } from "../../src/commands/dev.ts";
+import { verify } from "../../plugins/confidential/commands/verify.ts";
 import { demoModelId, startDemoModel } from "../../plugins/inference/demo/model.ts";
 import { startDemoNode } from "../../plugins/ledger/demo/node.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { ask } from "./ask.ts";
+import { main } from "./gateway-process.ts";
+import { shipped } from "./shipped-gateway.ts";
 import { dataOf } from "../plugins/inference/networks/chat-events.ts";
-
-const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8").split("\n");
-
-let folder: string;
-before(async () => void (folder = await mkdtemp(join(tmpdir(), "sluice-dev-"))));
-after(() => rm(folder, { recursive: true, force: true }));
 
 interface Printed {
   readonly rpc_url: string;
@@ -43,46 +40,53 @@ interface Printed {
 
 type Env = Readonly<Record<string, string>>;
 
-function spawnDev(args: readonly string[], env: Env = {}): ChildProcess {
-  const {
-    LEDGER_RPC_URL: _,
-    GATEWAY_ENV: __,
-    SLUICE_CONFIG: ___,
-    CONFIDENTIAL_CLASSIC_URL: ____,
-    TOKEN_USD_RATE: _____,
-    ...inherited
-  } = process.env;
-  return spawn(process.execPath, [main, "dev", ...args], {
-    env: { ...inherited, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data"), ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-}
+/** The environment without what would change the outcome. */
+const {
+  LEDGER_RPC_URL: _,
+  GATEWAY_ENV: __,
+  SLUICE_CONFIG: ___,
+  CONFIDENTIAL_CLASSIC_URL: ____,
+  TOKEN_USD_RATE: _____,
+  ...inherited
+} = process.env;
 
-async function withDev(env: Env, work: (printed: Printed) => Promise<void>): Promise<unknown> {
-  const child = spawnDev(["--json"], env);
-  const exited = once(child, "close");
-  let log = "";
-  child.stderr!.on("data", (chunk) => void (log += String(chunk)));
-  try {
-    const [line] = await Promise.race([
-      once(createInterface(child.stdout!), "line"),
-      exited.then(() => assert.fail(`sluice dev ended at once: ${log}`)),
-    ]);
-    // `sluice dev --json` prints this line; the tests compare its members.
-    await work(JSON.parse(String(line)) as Printed);
-  } finally {
-    child.kill("SIGTERM");
-    await exited;
-  }
-  return (await exited)[0];
-}
+const envOf = (data: string, more: Env = {}) => ({
+  ...inherited,
+  PORT: "0",
+  ADMIN_PORT: "0",
+  DATA_DIR: data,
+  ...more,
+});
 
-async function failedDev(env: Env): Promise<{ readonly code: unknown; readonly error: string }> {
-  const child = spawnDev([], env);
+/** Runs `sluice dev` in this process until `work` has ended. */
+async function withDev(
+  t: TestContext,
+  env: Env,
+  work: (text: string) => Promise<void> | void,
+  json = true,
+): Promise<{ readonly code: unknown; readonly error: string }> {
+  const ending = new AbortController();
+  const printed = Promise.withResolvers<string>();
   let error = "";
-  child.stderr!.on("data", (chunk) => void (error += String(chunk)));
-  const [code] = await once(child, "close");
-  return { code, error };
+  const running = dev.run(
+    {
+      env: envOf(join(temporaryFolder(t), "data"), env),
+      print: printed.resolve,
+      printToStderr: (line) => void (error += line),
+      configFile: fileURLToPath(new URL("../../pipeline.yaml", import.meta.url)),
+      signal: ending.signal,
+      json,
+    },
+    {},
+    [],
+  );
+  try {
+    const text = await Promise.race([printed.promise, running.then(() => undefined)]);
+    if (text !== undefined) await work(text);
+  } finally {
+    ending.abort();
+  }
+  return { code: await running, error };
 }
 
 function callsOf({ requests }: Printed): Printed["requests"] {
@@ -103,53 +107,61 @@ async function request({ url, method, headers, body }: Printed["requests"][numbe
 }
 
 test("sluice dev with its demo backends", async (t) => {
-  let first: Printed | undefined;
-  const code = await withDev({}, async (printed) => {
-    first = printed;
-    await t.test("the printed requests work, and the pipeline is shown", () =>
-      assertRequestsWork(printed),
-    );
-    await t.test("the printed shell commands send the same requests as their parts", (each) =>
-      assertCommandsWork(each, printed),
-    );
-    await t.test("the printed chat request streams tokens, and its usage contains their cost", () =>
-      assertChatWorks(printed),
-    );
-    await t.test("sluice verify reports that the stream ends in a simulated enclave", () =>
-      assertIsSimulated(printed),
-    );
+  const env = envOf(join(temporaryFolder(t), "data"));
+  const child = spawn(process.execPath, [main, "dev", "--json"], {
+    env,
+    stdio: ["ignore", "pipe", "inherit"],
   });
-  assert.equal(code, 0, "SIGTERM");
+  t.after(() => child.kill("SIGKILL"));
+  const exited = once(child, "close");
+  const printed = await firstDocument(child);
+  await t.test("the printed requests work, and the pipeline is shown", () =>
+    assertRequestsWork(printed),
+  );
+  await t.test("the printed shell commands send the same requests as their parts", (each) =>
+    assertCommandsWork(each, printed),
+  );
+  await t.test("the printed chat request streams tokens, and its usage contains their cost", () =>
+    assertChatWorks(printed),
+  );
+  await t.test("sluice verify reports that the stream ends in a simulated enclave", () =>
+    assertIsSimulated(printed),
+  );
+  child.kill("SIGINT");
+  assert.deepEqual(await exited, [0, null]);
+
   await t.test("npm start continues with the same data, and ends with the gateway", async () => {
-    const root = fileURLToPath(new URL("../..", import.meta.url));
-    const child = spawn("npm", ["start", "--silent", "--", "--json"], {
-      cwd: root,
-      env: { ...process.env, PORT: "0", ADMIN_PORT: "0", DATA_DIR: join(folder, "data") },
+    const npm = spawn("npm", ["start", "--silent", "--", "--json"], {
+      cwd: fileURLToPath(new URL("../..", import.meta.url)),
+      env,
       // A gateway that outlives npm would keep the pipe open and block this test.
       stdio: ["ignore", "pipe", "inherit"],
     });
-    const closed = once(child, "close");
-    const lines = createInterface(child.stdout);
-    let next: Printed | undefined;
-    for await (const line of lines) {
-      if (!line.startsWith("{")) continue;
-      next = JSON.parse(line) as Printed;
-      break;
-    }
-    const { key, workspace_id: workspaceId } = first ?? assert.fail();
+    const closed = once(npm, "close");
     try {
-      assert.equal(next?.workspace_id, workspaceId);
-      assert.notEqual(next.key, key);
+      const next = await firstDocument(npm);
+      assert.equal(next.workspace_id, printed.workspace_id);
+      assert.notEqual(next.key, printed.key);
       const [one] = next.requests;
       assert.ok(one !== undefined);
-      await request({ ...one, headers: { ...one.headers, authorization: `Bearer ${key}` } });
+      const authorization = `Bearer ${printed.key}`;
+      await request({ ...one, headers: { ...one.headers, authorization } });
     } finally {
-      child.kill("SIGTERM");
-      child.stdout.resume();
+      npm.kill("SIGTERM");
+      npm.stdout.resume();
       await closed;
     }
   });
 });
+
+/** Rejects if the process ends before it prints one. */
+async function firstDocument(child: ChildProcess): Promise<Printed> {
+  for await (const line of createInterface(child.stdout!)) {
+    // `sluice dev --json` prints this line; the tests compare its members.
+    if (line.startsWith("{")) return JSON.parse(line) as Printed;
+  }
+  return assert.fail("sluice dev ended at once");
+}
 
 async function assertRequestsWork(printed: Printed): Promise<void> {
   assert.equal(printed.node, "demo");
@@ -178,15 +190,31 @@ async function assertRequestsWork(printed: Printed): Promise<void> {
 
 const run = promisify(execFile);
 
+/** Runs `sluice verify --json` in this process. */
+async function verifying(...args: string[]): Promise<{ code: number; out: string }> {
+  const options = { ...verify.options };
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  let out = "";
+  const context: CommandContext = {
+    env: {},
+    print: (line) => void (out += line),
+    printToStderr: () => {},
+    configFile: "",
+    signal: AbortSignal.timeout(60_000),
+    json: true,
+  };
+  return { code: await verify.run(context, values, positionals), out };
+}
+
 async function assertIsSimulated(printed: Printed): Promise<void> {
   const { stream_url: streamUrl = "", key, simulated_root: root = "" } = printed;
   const model = ["--network", "confidential-classic", "--model", demoModelId];
   const trust = ["--image-hash", "any", "--termination", "gateway", "--simulated-root", root];
-  const args = ["verify", new URL(streamUrl).origin, "--key", key, ...model, ...trust, "--json"];
-  const { stdout } = await run(process.execPath, [main, ...args, "--allow-simulated"]);
-  const { accepted, verified, assurance } = JSON.parse(stdout) as Record<string, unknown>;
-  assert.deepEqual([accepted, verified, assurance], [true, false, "simulated"]);
-  await assert.rejects(run(process.execPath, [main, ...args]), { code: 1 });
+  const args = [new URL(streamUrl).origin, "--key", key, ...model, ...trust];
+  const { code, out } = await verifying(...args, "--allow-simulated");
+  const { accepted, verified, assurance } = JSON.parse(out) as Record<string, unknown>;
+  assert.deepEqual([code, accepted, verified, assurance], [0, true, false, "simulated"]);
+  assert.equal((await verifying(...args)).code, 1);
 }
 
 async function assertCommandsWork(t: TestContext, printed: Printed): Promise<void> {
@@ -230,27 +258,26 @@ test("the URLs of backends replace the demo backends, and only their hosts are p
     CONFIDENTIAL_CLASSIC_URL: `${model.url}/v1`,
     LEDGER_RPC_URL: `${node.url}/secret`,
   };
-  await withDev(env, async (printed) => {
+  await withDev(t, env, async (text) => {
+    assert.doesNotMatch(text, /secret/);
+    const printed = JSON.parse(text) as Printed;
     assert.equal(printed.node, new URL(node.url).host);
-    assert.doesNotMatch(JSON.stringify(printed), /secret/);
     await request(callsOf(printed)[1]!);
     assert.equal(printed.model, new URL(model.url).host);
     assert.deepEqual(callsOf(printed), printed.requests, "its models are not known");
-    const response = await fetch(printed.chat_url!, {
-      method: "POST",
-      headers: { authorization: `Bearer ${printed.key}`, "content-type": "application/json" },
-      body: JSON.stringify({ model: demoModelId, messages: [{ role: "user", content: "Hi" }] }),
+    const { json: answer } = await ask(printed.chat_url!, {
+      key: printed.key,
+      body: { model: demoModelId, messages: [{ role: "user", content: "Hi" }] },
     });
-    const answer = (await response.json()) as { usage: { usedCUMilli: number } };
     assert.equal(answer.usage.usedCUMilli, 0, "no price and no rate was set");
   });
 });
 
-test("sluice dev also starts if the node does not answer", async () => {
+test("sluice dev also starts if the node does not answer", async (t) => {
   const node = await startDemoNode();
   await node.close();
-  await withDev({ LEDGER_RPC_URL: node.url }, async (printed) => {
-    const requests = callsOf(printed);
+  await withDev(t, { LEDGER_RPC_URL: node.url }, async (text) => {
+    const requests = callsOf(JSON.parse(text) as Printed);
     assert.match(requests[1]!.body, /"params":\["0x[0-9a-f]{64}"\]/);
     const { json } = await request(requests[0]!);
     const error = { code: -32603, message: "Internal Error" };
@@ -258,46 +285,38 @@ test("sluice dev also starts if the node does not answer", async () => {
   });
 });
 
-test("a port that is in use is reported with its position and remedy, with exit code 1", async () => {
+test("a port that is in use is reported with its position and remedy, with exit code 1", async (t) => {
   const taken = createServer().listen(0, "127.0.0.1");
+  t.after(() => taken.close());
   await once(taken, "listening");
   // A server that listens on a port has an AddressInfo.
   const { port } = taken.address() as AddressInfo;
-  try {
-    const { code, error } = await failedDev({ ADMIN_PORT: String(port) });
-    assert.equal(code, 1);
-    const [, line] = /pipeline\.yaml:(\d+):1 {2}SLUICE_LISTEN_FAILED/.exec(error) ?? [];
-    assert.match(shipped[Number(line) - 1] ?? error, /^admin:/);
-    assert.match(error, new RegExp(`:${port}: .*in use`));
-    assert.match(error, /PORT and ADMIN_PORT in the environment/);
-    assert.doesNotMatch(error, /at .*\.ts:/);
-  } finally {
-    taken.close();
-  }
+  const { code, error } = await withDev(t, { ADMIN_PORT: String(port) }, () => assert.fail());
+  assert.equal(code, 1);
+  const [, line] = /pipeline\.yaml:(\d+):1 {2}SLUICE_LISTEN_FAILED/.exec(error) ?? [];
+  assert.match(shipped.split("\n")[Number(line) - 1] ?? error, /^admin:/);
+  assert.match(error, new RegExp(`:${port}: .*in use`));
+  assert.match(error, /PORT and ADMIN_PORT in the environment/);
+  assert.doesNotMatch(error, /at .*\.ts:/);
 });
 
-test("sluice dev creates no key in an environment other than dev", async () => {
-  const { code, error } = await failedDev({
-    GATEWAY_ENV: "prod",
-    GATEWAY_SECRET: "at-least-sixteen-characters",
-  });
+test("sluice dev creates no key in an environment other than dev", async (t) => {
+  const env = { GATEWAY_ENV: "prod", GATEWAY_SECRET: "at-least-sixteen-characters" };
+  const { code, error } = await withDev(t, env, () => assert.fail());
   assert.equal(code, 1);
   assert.match(error, /GATEWAY_ENV=dev only, not prod/);
 });
 
-test("without --json, the output shows the key, the addresses and four curl commands", async () => {
-  const child = spawnDev([]);
-  const exited = once(child, "exit");
-  const lines: string[] = [];
-  for await (const line of createInterface(child.stdout!)) {
-    lines.push(line);
-    if (line === "Press Ctrl-C to stop.") child.kill("SIGINT");
-  }
-  assert.deepEqual(await exited, [0, null]);
-  assert.equal(lines.filter((line) => line.startsWith("curl -s http://127.0.0.1:")).length, 3);
-  assert.equal(lines.filter((line) => line.startsWith("curl -sN http://127.0.0.1:")).length, 1);
-  assert.match(lines.join("\n"), /chat +http:\/\/127\.0\.0\.1:\d+\/v1\/chat\/completions/);
-  assert.match(lines.join("\n"), /models +demo model/);
-  assert.match(lines.join("\n"), /key +gateway_dev_[0-9a-f]{32} \(valid until \d{4}-\d\d-\d\d\)/);
-  assert.match(lines.join("\n"), /pipeline +http:\/\/127\.0\.0\.1:\d+\/pipelines/);
+test("without --json, the output shows the key, the addresses and four curl commands", async (t) => {
+  const show = (text: string): void => {
+    const lines = text.split("\n");
+    assert.equal(lines.at(-1), "Press Ctrl-C to stop.");
+    assert.equal(lines.filter((line) => line.startsWith("curl -s http://127.0.0.1:")).length, 3);
+    assert.equal(lines.filter((line) => line.startsWith("curl -sN http://127.0.0.1:")).length, 1);
+    assert.match(text, /chat +http:\/\/127\.0\.0\.1:\d+\/v1\/chat\/completions/);
+    assert.match(text, /models +demo model/);
+    assert.match(text, /key +gateway_dev_[0-9a-f]{32} \(valid until \d{4}-\d\d-\d\d\)/);
+    assert.match(text, /pipeline +http:\/\/127\.0\.0\.1:\d+\/pipelines/);
+  };
+  assert.equal((await withDev(t, {}, show, false)).code, 0);
 });

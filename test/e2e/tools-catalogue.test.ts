@@ -31,9 +31,9 @@ async function namesOnEveryTransport(gateway: ToolsGateway): Promise<Record<stri
     readonly tools: { readonly name: string }[];
   }
   const names = ({ tools }: Listed): string[] => tools.map(({ name }) => name);
-  const rpc = (await send(gateway, listing)).json() as { result: Listed };
+  const rpc = (await send(gateway, listing)).json as { result: Listed };
   const mcpBody = '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}';
-  const mcp = (await send(gateway, mcpBody, { path: "/mcp" })).json() as { result: Listed };
+  const mcp = (await send(gateway, mcpBody, { path: "/mcp" })).json as { result: Listed };
   const document = await send(gateway, undefined, {
     method: "GET",
     path: "/.well-known/mcp",
@@ -42,7 +42,7 @@ async function namesOnEveryTransport(gateway: ToolsGateway): Promise<Record<stri
   return {
     rpc: names(rpc.result),
     mcp: names(mcp.result),
-    discovery: names(document.json() as Listed),
+    discovery: names(document.json as Listed),
   };
 }
 
@@ -59,7 +59,7 @@ it("a tool of a third party's package is on every transport, and is checked, pri
   );
   const params = { name: "acme_greet", arguments: { name: "Bob" } };
   const mcpCall = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params });
-  const mcp = (await send(gateway, mcpCall, { path: "/mcp" })).json() as {
+  const mcp = (await send(gateway, mcpCall, { path: "/mcp" })).json as {
     result: { content: { text: string }[]; _meta: { usedCUMilli: number } };
   };
   assert.equal(mcp.result.content[0]?.text, greeting);
@@ -192,7 +192,7 @@ it("the discovery document is public, has an ETag, and contains the version of t
   const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
     version: string;
   };
-  assert.equal(Object(first.json())["version"], version);
+  assert.equal(Object(first.json)["version"], version);
   assert.equal(first.headers["x-used-cu-milli"], undefined);
   const again = await get({ "if-none-match": String(first.headers.etag) });
   assert.deepEqual([again.status, again.text, again.headers.etag], [304, "", first.headers.etag]);

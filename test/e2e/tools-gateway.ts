@@ -1,5 +1,4 @@
 /** A gateway with `/rpc`, discovery and the tools of `tools-plugin.ts`, and a client that sends raw HTTP to it. */
-import { request, type ClientRequest, type IncomingHttpHeaders } from "node:http";
 import { join } from "node:path";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import {
@@ -7,6 +6,7 @@ import {
   type TestGateway,
   type TestGatewayOptions,
 } from "../../plugins/contracts/testing.ts";
+import { ask, type Answer, type Sent } from "./ask.ts";
 
 export const toolNames = [
   "echo",
@@ -57,54 +57,17 @@ export async function startToolsGateway(
   return Object.assign(await startTestGateway({ pipeline, clock, ...options }), { clock });
 }
 
-export interface Answer {
-  readonly status: number;
-  readonly headers: IncomingHttpHeaders;
-  readonly text: string;
-  /** The parsed body. Each test asserts the shape that it expects. */
-  readonly json: () => unknown;
-}
-
-export interface ToolsRequest {
-  readonly method?: string;
+interface ToolsRequest extends Sent {
   readonly path?: string;
-  /** The text of the key; null to send none. */
-  readonly key?: string | null;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Called with the request before it is sent, for a client that leaves. */
-  readonly watch?: (req: ClientRequest) => void;
 }
 
+/** Sends a POST to `/rpc` by default. `key`: that of the gateway by default; null to send none. */
 export function send(
   gateway: TestGateway,
   body: string | Buffer | undefined,
-  { method = "POST", path = "/rpc", key = gateway.key, headers = {}, watch }: ToolsRequest = {},
+  { path = "/rpc", ...sent }: ToolsRequest = {},
 ): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  const req = request(gateway.url + path, {
-    method,
-    agent: false,
-    headers: {
-      ...(key !== null && { authorization: `Bearer ${key}` }),
-      ...(body !== undefined && { "content-type": "application/json" }),
-      ...headers,
-    },
-  });
-  req.on("error", reject).on("response", (res) => {
-    let text = "";
-    res.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-    res.on("error", reject).on("end", () =>
-      resolve({
-        status: res.statusCode ?? 0,
-        headers: res.headers,
-        text,
-        json: () => JSON.parse(text) as unknown,
-      }),
-    );
-  });
-  watch?.(req);
-  req.end(body);
-  return promise;
+  return ask(gateway.url + path, { method: "POST", key: gateway.key, body, ...sent });
 }
 
 /** Returns the text of a `tools.call`; `id` is JSON text, empty for a notification. */

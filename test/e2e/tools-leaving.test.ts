@@ -3,13 +3,15 @@
  * tools and on the node proxy. Calls that have not begun are not started.
  */
 import assert from "node:assert/strict";
-import { createServer, request, type ClientRequest, type IncomingMessage } from "node:http";
+import { request, type ClientRequest, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { startTestGateway, type TestGateway } from "../../plugins/contracts/testing.ts";
+import { ask } from "./ask.ts";
+import { stateless } from "./mcp-gateway.ts";
+import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 import { worker } from "./slow-tools.ts";
-import { closed, healthyNode, listening } from "./rpc-node.ts";
 
 const moments = [
   "before its request is whole",
@@ -19,48 +21,27 @@ const moments = [
 ] as const;
 type Moment = (typeof moments)[number];
 
-interface Call {
-  readonly method: string;
-  readonly params?: readonly unknown[];
-  readonly id: unknown;
-}
-
 /** A node that answers reads of storage when the test opens its gate, and everything else at once. */
 class GatedNode {
-  readonly asked: string[] = [];
+  asked = 0;
   gate = Promise.withResolvers<void>();
   onAsked: () => void = () => {};
-  readonly #server = createServer((req, res) => {
-    let text = "";
-    req.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
-    req.on("end", () => {
-      // One request of the gateway: a call or a batch.
-      const asked = JSON.parse(text) as Call | Call[];
-      const answers = Array.isArray(asked)
-        ? Promise.all(asked.map((call) => this.#answer(call)))
-        : this.#answer(asked);
-      void answers.then((body) =>
-        res.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body)),
-      );
+  #node: RpcNode | undefined;
+
+  async start(): Promise<string> {
+    this.#node = await startRpcNode({
+      state_getStorage: async () => {
+        this.asked++;
+        this.onAsked();
+        await this.gate.promise;
+        return "0x01";
+      },
     });
-  });
-
-  start(): Promise<string> {
-    return listening(this.#server);
+    return this.#node.url;
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return closed(this.#server);
-  }
-
-  async #answer({ id, method, params = [] }: Call): Promise<object> {
-    if (method !== "state_getStorage") {
-      return { jsonrpc: "2.0", id, result: healthyNode[method]?.(params) ?? null };
-    }
-    this.asked.push(String(params[0]));
-    this.onAsked();
-    await this.gate.promise;
-    return { jsonrpc: "2.0", id, result: "0x01" };
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#node?.[Symbol.asyncDispose]();
   }
 }
 
@@ -97,30 +78,6 @@ interface Wanted {
 
 type Body = (call: { readonly tool: string; readonly input: object }) => Wanted;
 
-const stateless = (params: object): Wanted => ({
-  path: "/mcp",
-  headers: {
-    accept: "application/json, text/event-stream",
-    "mcp-protocol-version": "2026-07-28",
-    "mcp-method": "tools/call",
-    "mcp-name": (params as { name: string }).name,
-  },
-  body: {
-    jsonrpc: "2.0",
-    id: 1,
-    method: "tools/call",
-    params: {
-      ...params,
-      _meta: {
-        progressToken: "p",
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": { name: "t", version: "1" },
-      },
-    },
-  },
-});
-
 const surfaces: Readonly<Record<string, Body>> = {
   "/rpc": ({ tool, input }) => ({
     path: "/rpc",
@@ -148,36 +105,48 @@ const surfaces: Readonly<Record<string, Body>> = {
       { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: tool, arguments: input } },
     ],
   }),
-  "the stateless lane of /mcp": ({ tool, input }) => stateless({ name: tool, arguments: input }),
+  "the stateless lane of /mcp": ({ tool, input }) => {
+    const _meta = { progressToken: "p" };
+    return { path: "/mcp", ...stateless("tools/call", { name: tool, arguments: input, _meta }) };
+  },
 };
 
-/** Runs one client that leaves. Resolves with the calls that the node and the worker received by the end. */
-async function leave(
-  { gateway, node }: Setup,
-  { path, body, headers = {} }: Wanted,
-  moment: Moment,
+/** Begins a request. The caller must end it with `text`, or leave. */
+function open(
+  { url, key }: TestGateway,
+  { path, body, headers }: Wanted,
   id: string,
-): Promise<number> {
-  const before = node.asked.length + worker.asked;
-  const gate = Promise.withResolvers<void>();
-  node.gate = gate;
-  worker.gate = gate.promise;
-  const begun = Promise.withResolvers<void>();
-  node.onAsked = worker.onAsked = begun.resolve;
+): { req: ClientRequest; text: string } {
   const text = JSON.stringify(body);
-  const req = request(gateway.url + path, {
+  const req = request(url + path, {
     method: "POST",
     agent: false,
     headers: {
-      authorization: `Bearer ${gateway.key}`,
+      authorization: `Bearer ${key}`,
       "content-type": "application/json",
       "content-length": Buffer.byteLength(text),
       "x-request-id": id,
       ...headers,
     },
   });
-  const gone = new Promise<void>((resolve) => req.once("close", resolve));
-  req.on("error", () => {});
+  return { req: req.on("error", () => {}), text };
+}
+
+/** Runs one client that leaves. Resolves with the calls that the node and the worker received by the end. */
+async function leave(
+  { gateway, node }: Setup,
+  wanted: Wanted,
+  moment: Moment,
+  id: string,
+): Promise<number> {
+  const before = node.asked + worker.asked;
+  const gate = Promise.withResolvers<void>();
+  node.gate = gate;
+  worker.gate = gate.promise;
+  const begun = Promise.withResolvers<void>();
+  node.onAsked = worker.onAsked = begun.resolve;
+  const { req, text } = open(gateway, wanted, id);
+  const gone = new Promise<void>((resolve) => req.once("close", () => resolve()));
   const answered = new Promise<void>((resolve) => req.once("response", () => resolve()));
   await leaveAt(req, text, moment, { gate, begun: begun.promise, answered });
   await gone;
@@ -185,7 +154,7 @@ async function leave(
   await (await fetch(`${gateway.url}/healthz`)).text();
   gate.resolve();
   while (gateway.gateway.listener.running > 0) await new Promise(setImmediate);
-  return node.asked.length + worker.asked - before;
+  return node.asked + worker.asked - before;
 }
 
 interface Events {
@@ -360,24 +329,20 @@ describe("a client that leaves", () => {
       node.gate = gate;
       const begun = Promise.withResolvers<void>();
       node.onAsked = begun.resolve;
-      const wanted = surfaces["/rpc"]?.({ tool: storage, input: { key: newKey() } });
-      const req = request(gateway.url + (wanted?.path ?? ""), {
-        method: "POST",
-        agent: false,
-        headers: {
-          authorization: `Bearer ${gateway.key}`,
-          "content-type": "application/json",
-          "x-request-id": "drained",
-        },
-      });
-      req.on("error", () => {});
+      const wanted = surfaces["/rpc"]!({ tool: storage, input: { key: newKey() } });
+      const { req, text } = open(gateway, wanted, "drained");
       req.on("response", (res: IncomingMessage) => res.resume());
-      req.end(JSON.stringify(wanted?.body));
+      req.end(text);
       await begun.promise;
       req.destroy();
       const stopping = gateway.gateway.stop().then(() => (stopped = true));
       // When nothing answers there any more, the main listener and its connections are closed.
-      while (await isListening(`${gateway.url}/healthz`)) await new Promise(setImmediate);
+      const isListening = () =>
+        ask(`${gateway.url}/healthz`).then(
+          () => true,
+          () => false,
+        );
+      while (await isListening()) await new Promise(setImmediate);
       assert.equal(stopped, false);
       gate.resolve();
       await stopping;
@@ -386,27 +351,9 @@ describe("a client that leaves", () => {
   });
 });
 
-async function isListening(url: string): Promise<boolean> {
-  return fetch(url).then(
-    () => true,
-    () => false,
-  );
-}
-
 async function tokenOf({ url, key }: TestGateway): Promise<unknown> {
-  const response = await fetch(`${url}/rpc`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({
-      jsonrpc: "2.0",
-      id: 1,
-      method: "tools.call",
-      params: { tool: write, params: {} },
-    }),
-  });
+  const body = { jsonrpc: "2.0", id: 1, method: "tools.call", params: { tool: write, params: {} } };
+  const { json } = await ask(`${url}/rpc`, { key, body });
   // gateway.md, "Per-transport shapes".
-  const { error } = (await response.json()) as {
-    error: { data: { details: { confirmation_token: string } } };
-  };
-  return error.data.details.confirmation_token;
+  return json.error.data.details.confirmation_token;
 }

@@ -63,7 +63,7 @@ describe("a request", () => {
 
   it("lists the tools with their schemas, the same as discovery without them", async () => {
     const answer = await send(gateway, '{"jsonrpc":"2.0","id":"l","method":"tools.list"}');
-    const { id, result: listed } = answer.json() as {
+    const { id, result: listed } = answer.json as {
       id: string;
       result: { tools: { name: string; inputSchema?: object }[] };
     };
@@ -87,7 +87,7 @@ describe("a request", () => {
       path: "/.well-known/mcp",
       key: null,
     });
-    const { tools } = discovered.json() as { tools: object[] };
+    const { tools } = discovered.json as { tools: object[] };
     assert.deepEqual(
       tools,
       listed.tools.map(({ inputSchema: _, ...shown }) => shown),
@@ -171,7 +171,7 @@ describe("a malformed request", () => {
       const member = text === "" ? "" : `,"params":${text}`;
       const answer = await send(gateway, `{"jsonrpc":"2.0","id":7,"method":"tools.call"${member}}`);
       assert.equal(answer.status, 200);
-      const response = answer.json() as RpcResponse;
+      const response = answer.json as RpcResponse;
       assert.deepEqual(
         [response.id, response.error.code, response.error.data?.errorCode],
         [7, Number(code), errorCode],
@@ -182,7 +182,7 @@ describe("a malformed request", () => {
 
   it("that violates a schema gets the path and the reason of each violation", async () => {
     const answer = await send(gateway, call("echo", { text: 1, more: 2 }));
-    assert.deepEqual(errorOf(answer.json()), {
+    assert.deepEqual(errorOf(answer.json), {
       code: -32602,
       message: 'the input: unknown property "more"',
       data: {
@@ -208,14 +208,14 @@ describe("a request that is refused before JSON-RPC", () => {
       "",
     ]) {
       const answer = await send(gateway, echo, { headers: { "content-type": type } });
-      assert.deepEqual([answer.status, codeOf(answer.json())], [415, "GATEWAY_INVALID_PARAMS"]);
+      assert.deepEqual([answer.status, codeOf(answer.json)], [415, "GATEWAY_INVALID_PARAMS"]);
     }
     const charset = { "content-type": "Application/JSON; charset=utf-8" };
     assert.equal((await send(gateway, echo, { headers: charset })).text, echoed);
     const full = echo + " ".repeat(1024 * 1024 - echo.length);
     assert.equal((await send(gateway, full)).text, echoed);
     const large = await send(gateway, `${full} `);
-    assert.deepEqual([large.status, codeOf(large.json())], [413, "GATEWAY_INVALID_PARAMS"]);
+    assert.deepEqual([large.status, codeOf(large.json)], [413, "GATEWAY_INVALID_PARAMS"]);
     for (const method of ["GET", "PUT", "DELETE"]) {
       const answer = await send(gateway, undefined, { method });
       assert.deepEqual([answer.status, answer.headers.allow], [405, "POST"]);
@@ -230,7 +230,7 @@ describe("a request that is refused before JSON-RPC", () => {
     const refused = await send(gateway, "{", { key: slow.key });
     assert.equal(refused.status, 429);
     assert.equal(refused.headers["retry-after"], "1");
-    assert.deepEqual(refused.json(), {
+    assert.deepEqual(refused.json, {
       error: "too many requests",
       error_code: "GATEWAY_RATE_LIMITED",
     });
@@ -243,7 +243,7 @@ describe("a request that is refused before JSON-RPC", () => {
       const refused = await send(gateway, body, { key: poor.key });
       assert.deepEqual([refused.status, refused.headers["retry-after"]], [429, "60"]);
       assert.equal(refused.headers["x-used-cu-milli"], undefined);
-      assert.deepEqual(refused.json(), {
+      assert.deepEqual(refused.json, {
         error: "credit limit exceeded",
         error_code: "GATEWAY_CU_LIMIT_EXCEEDED",
         details: { window: "24h", used_cu_milli: 100, limit_cu_milli: 150 },
@@ -263,7 +263,7 @@ describe("a write tool", () => {
     const key = await able();
     const asked = await send(gateway, call("write", { to: "a" }), { key });
     assert.equal(asked.status, 202);
-    const { code, data } = errorOf(asked.json());
+    const { code, data } = errorOf(asked.json);
     assert.deepEqual([code, data?.errorCode], [-32002, "GATEWAY_CONFIRMATION_REQUIRED"]);
     assert.deepEqual(Object.keys(data?.details ?? {}), [
       "confirmation_token",
@@ -283,7 +283,7 @@ describe("a write tool", () => {
     const again = await send(gateway, call("write", { to: "a", confirmation_token }), { key });
     assert.equal(again.status, 410);
     assert.deepEqual(
-      [errorOf(again.json()).code, errorOf(again.json()).data?.errorCode],
+      [errorOf(again.json).code, errorOf(again.json).data?.errorCode],
       [-32003, "GATEWAY_CONFIRMATION_EXPIRED"],
     );
     assert.equal(seen.writes.length, written + 1);
@@ -293,7 +293,7 @@ describe("a write tool", () => {
     const key = await able();
     const tokenOf = async (): Promise<string> => {
       const asked = await send(gateway, call("write", { to: "a" }), { key });
-      return String(errorOf(asked.json()).data?.details?.["confirmation_token"]);
+      return String(errorOf(asked.json).data?.details?.["confirmation_token"]);
     };
     const beside = (token: string): string =>
       `{"jsonrpc":"2.0","id":1,"method":"tools.call","params":{"tool":"write","params":{"to":"a"},"confirmation_token":${JSON.stringify(token)}}}`;
@@ -314,7 +314,7 @@ describe("a write tool", () => {
     const asked = await send(gateway, call("write", { to: "n" }, ""), { key });
     assert.deepEqual([asked.status, asked.text], [204, ""]);
     const asking = await send(gateway, call("write", { to: "n" }), { key });
-    const confirmation_token = errorOf(asking.json()).data?.details?.["confirmation_token"];
+    const confirmation_token = errorOf(asking.json).data?.details?.["confirmation_token"];
     const written = seen.writes.length;
     const done = await send(gateway, call("write", { to: "n", confirmation_token }, ""), { key });
     assert.deepEqual([done.status, done.text, done.headers["x-used-cu-milli"]], [204, "", "1000"]);
@@ -403,7 +403,7 @@ describe("an array", () => {
       key,
     });
     assert.equal(answer.status, 200);
-    const answers = answer.json() as RpcResponse[];
+    const answers = answer.json as RpcResponse[];
     assert.deepEqual(
       answers.map((one) => one.error?.code),
       [undefined, undefined, -32005, -32005],

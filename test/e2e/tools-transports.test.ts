@@ -7,15 +7,10 @@ import { after, before, describe, it } from "node:test";
 import { rpcCodeOf } from "../../plugins/tools/tool-rpc/error-codes.ts";
 import type { GatewayCode } from "../../src/base/errors.ts";
 import { otherWrongInputs, wrongLedgerInputs, type WrongInput } from "../plugins/wrong-inputs.ts";
-import { stateless, type Parsed } from "./mcp-gateway.ts";
+import type { Answer, Parsed } from "./ask.ts";
+import { stateless } from "./mcp-gateway.ts";
 import { healthyNode, startRpcNode, type RpcNode } from "./rpc-node.ts";
-import {
-  pipelineOf,
-  send,
-  startToolsGateway,
-  type Answer,
-  type ToolsGateway,
-} from "./tools-gateway.ts";
+import { pipelineOf, send, startToolsGateway, type ToolsGateway } from "./tools-gateway.ts";
 import { seen } from "./tools-plugin.ts";
 
 let node: RpcNode;
@@ -79,7 +74,7 @@ const request = (method: string, params: object): object => ({
 });
 const asMcp = {
   failure: ({ result }: Parsed) => toolFailure(result),
-  result: (answer: Answer) => (answer.json() as Parsed).result.content[0].text as string,
+  result: (answer: Answer) => (answer.json as Parsed).result.content[0].text as string,
   usage: ({ result }: Parsed) => result._meta,
 };
 
@@ -101,7 +96,7 @@ const transports: readonly Transport[] = [
   ),
   transportOf("/mcp, plain", (tool, input) => ({ path: "/mcp", body: { tool, input } }), {
     failure: toolFailure,
-    result: (answer) => (answer.json() as Parsed).content[0].text,
+    result: (answer) => (answer.json as Parsed).content[0].text,
     usage: ({ _meta: meta }: Parsed) => meta,
   }),
   transportOf(
@@ -138,7 +133,7 @@ async function refuses(
   const answer = await transport.call(tool, input);
   const about = `${tool} ${textOf({ input }).slice(0, 80)}: ${answer.text.slice(0, 300)}`;
   assert.equal(answer.status, 200, about);
-  const failed = transport.failure(answer.json());
+  const failed = transport.failure(answer.json);
   assert.equal(failed?.code, code, about);
   const named = code === "GATEWAY_SCHEMA_VIOLATION" && where === "" ? "the input" : where;
   assert.ok(failed.message.startsWith(named), about);
@@ -159,14 +154,14 @@ for (const transport of transports) {
 
     it("refuses a key without the capability, for every tool", async () => {
       const { key } = await gateway.issue({ capabilities: ["inference"] });
-      const listed = (await send(gateway, textOf(request("tools.list", {})))).json() as Parsed;
+      const listed = (await send(gateway, textOf(request("tools.list", {})))).json as Parsed;
       const names: string[] = listed.result.tools.map(({ name }: { name: string }) => name);
       const shipped = names.filter((name) => /^(ledger|platform|docs)_/.test(name));
       assert.equal(shipped.length, 15);
       for (const tool of shipped) {
         const answer = await transport.call(tool, {}, key);
         assert.equal(answer.status, 200);
-        const { code } = transport.failure(answer.json()) ?? {};
+        const { code } = transport.failure(answer.json) ?? {};
         assert.equal(code, "GATEWAY_PERMISSION_DENIED", tool);
         assert.equal(answer.headers["x-used-cu-milli"], "0");
       }
@@ -191,7 +186,7 @@ for (const transport of transports) {
       ] as const) {
         const answer = await transport.call(tool, {});
         assert.equal(answer.status, 200);
-        assert.equal(transport.failure(answer.json())?.code, code);
+        assert.equal(transport.failure(answer.json)?.code, code);
         assert.equal(answer.headers["x-used-cu-milli"], "0");
         assert.ok(!answer.text.includes("secret"), answer.text);
       }
@@ -211,7 +206,7 @@ for (const transport of transports) {
         ["gateway_batch", { calls: [] }, 0],
       ] as const) {
         const answer = await transport.call(tool, input);
-        const { usedCUMilli, content: _, ...more } = transport.usage(answer.json());
+        const { usedCUMilli, content: _, ...more } = transport.usage(answer.json);
         assert.equal(usedCUMilli, cost, tool);
         assert.equal(answer.headers["x-used-cu-milli"], String(cost), tool);
         if (transport.name === "/rpc") continue;
@@ -237,7 +232,7 @@ for (const transport of transports) {
       while (seen.hanging === begun) await new Promise(setImmediate);
       gateway.clock.advance(30_000);
       const answer = await sent;
-      const { code } = transport.failure(answer.json()) ?? {};
+      const { code } = transport.failure(answer.json) ?? {};
       assert.equal(code, "GATEWAY_TOOL_EXECUTION_ERROR");
       assert.equal(answer.headers["x-used-cu-milli"], "0");
     });

@@ -13,6 +13,7 @@ import { startTestGateway, type TestGateway } from "../../plugins/contracts/test
 import { whole } from "../plugins/inference/networks/worker-scripts.ts";
 import { startWorker, type Worker } from "../plugins/inference/networks/scripted-worker.ts";
 import { ask, signIn } from "../plugins/dashboard/dashboard/gateway.ts";
+import { ask as send } from "./ask.ts";
 import { startRpcNode, type RpcNode } from "./rpc-node.ts";
 
 const pipeline = `
@@ -87,17 +88,12 @@ async function observe(
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Seen> {
   const id = `called-${++requests}`;
-  const answer = await fetch(gateway.url + path, {
-    method: "POST",
-    headers: {
-      "content-type": "application/json",
-      authorization: `Bearer ${gateway.key}`,
-      "x-request-id": id,
-      ...headers,
-    },
-    body: typeof body === "string" ? body : JSON.stringify(body),
+  const { key, url } = gateway;
+  const { text } = await send(url + path, {
+    key,
+    body,
+    headers: { "x-request-id": id, ...headers },
   });
-  const text = await answer.text();
   return {
     text,
     line: await lineOf(id),
@@ -118,9 +114,7 @@ async function lineOf(id: string): Promise<Line> {
 }
 
 async function explanationOf(id: string): Promise<Explanation> {
-  const answer = await fetch(`${gateway.adminUrl}/explain?id=${id}`);
-  const { exchanges } = (await answer.json()) as { exchanges: readonly Explanation[] };
-  const [explanation] = exchanges;
+  const [explanation] = (await send(`${gateway.adminUrl}/explain?id=${id}`)).json.exchanges;
   assert.ok(explanation !== undefined);
   return explanation;
 }
@@ -136,7 +130,7 @@ async function rowOf(id: string): Promise<Seen["row"]> {
 }
 
 async function metric(line: string): Promise<number> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  const { text } = await send(`${gateway.adminUrl}/metrics`);
   const found = text.split("\n").find((each) => each.startsWith(`${line} `));
   return Number(found?.slice(line.length + 1) ?? 0);
 }
@@ -186,7 +180,7 @@ describe("the node proxy", () => {
     assertSeen(secret, "gateway_dev_[redacted]", "METHOD_NOT_ALLOWED", "refused");
     await observe("/v1/ledger/rpc", call("made_up", []));
     assert.equal(await metric(other), earlier + 3);
-    const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+    const { text } = await send(`${gateway.adminUrl}/metrics`);
     assert.ok(!text.includes("made_up") && !text.includes(gateway.key));
   });
 

@@ -1,6 +1,5 @@
 /** Workspaces with a whole gateway: the credit of a plan, month by month, and who may change it. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Capability } from "sluice-gateway/services";
@@ -12,6 +11,8 @@ import {
   type TestGatewayOptions,
   type TestKey,
 } from "../../plugins/contracts/testing.ts";
+import { ask as send, type Sent } from "./ask.ts";
+import { shipped } from "./shipped-gateway.ts";
 
 /** A call costs 500 milli-CU. */
 const pipeline = `
@@ -40,28 +41,15 @@ interface Answer {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-interface Wanted {
-  readonly body?: string;
-  readonly method?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
+/** `key`: empty to send none. */
 async function ask(
   { url }: TestGateway,
   key: string,
   path: string,
-  { body, method = body === undefined ? "GET" : "POST", headers }: Wanted = {},
+  wanted: Sent = {},
 ): Promise<Answer> {
-  const response = await fetch(url + path, {
-    method,
-    headers: {
-      ...(key !== "" && { authorization: `Bearer ${key}` }),
-      ...(body !== undefined && { "content-type": "application/json" }),
-      ...headers,
-    },
-    ...(body !== undefined && { body }),
-  });
-  return { status: response.status, body: (await response.json()) as Answer["body"] };
+  const { status, json } = await send(url + path, { ...wanted, key: key === "" ? null : key });
+  return { status, body: json };
 }
 
 test("a month draws included credit, then purchased credit, then overage up to the limit; the next month begins with the smaller plan", async () => {
@@ -78,7 +66,7 @@ test("a month draws included credit, then purchased credit, then overage up to t
   });
   const id = gateway.workspaceId;
   const own = (path: string, body?: object): Promise<Answer> =>
-    ask(gateway, gateway.key, `/${id}${path}`, body && { body: JSON.stringify(body) });
+    ask(gateway, gateway.key, `/${id}${path}`, { body });
   const calls = async (count: number): Promise<void> => {
     for (let n = 1; n <= count; n++) {
       assert.equal((await ask(gateway, gateway.key, "/call")).status, 200, `call ${n} of ${count}`);
@@ -178,8 +166,6 @@ test("a key that is bound to addresses gets 403 from any other address, and take
   assert.equal((await from("192.0.2.7")).status, 200);
 });
 
-const shipped = readFileSync(new URL("../../pipeline.yaml", import.meta.url), "utf8");
-
 const everythingElse: readonly Capability[] = [
   "ledger:read",
   "ledger:write",
@@ -253,7 +239,7 @@ test("the shipped routes: every change returns the workspace and is in its audit
 test("the shipped routes: callers without permission are refused in the right order, and nothing changes", async () => {
   const { gateway, admin, platform } = await startShipped();
   await using _ = gateway;
-  const code = async (key: string, path: string, wanted: Wanted = {}): Promise<unknown[]> => {
+  const code = async (key: string, path: string, wanted: Sent = {}): Promise<unknown[]> => {
     const { status, body } = await ask(gateway, key, `/tma/workspaces/${path}`, wanted);
     return [status, body["error_code"]];
   };
@@ -282,14 +268,8 @@ test("the shipped routes: callers without permission are refused in the right or
   assert.deepEqual(await code(admin.key, `${own}/usage?from=x`), [400, invalid]);
 
   assert.equal((await ask(gateway, admin.key, `/tma/workspaces/${own}`)).body["plan"], "developer");
-  const { status, body: shown } = await ask(
-    gateway,
-    platform.key,
-    `/tma/workspaces/${own}/upgrade`,
-    {
-      body,
-    },
-  );
+  const upgrade = `/tma/workspaces/${own}/upgrade`;
+  const { status, body: shown } = await ask(gateway, platform.key, upgrade, { body });
   assert.deepEqual([status, shown["plan"]], [200, "enterprise"]);
 });
 

@@ -1,15 +1,16 @@
 /** Subscriptions are charged exactly also when the process is killed: each notification is on disk before it is sent. */
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { ChainNode } from "../plugins/ledger/ledger/feed/chain-node.ts";
 import { request } from "../plugins/ledger/ledger/fixture.ts";
 import { connectWs } from "../plugins/ledger/ledger-ws/ws-client.ts";
 import { until } from "../plugins/ledger/until.ts";
-import { sluice, spawnGateway } from "./gateway-process.ts";
+import { temporaryFolder } from "../store/folder.ts";
+import { makeKey, spawnGateway } from "./gateway-process.ts";
 
 const rounds = 5;
 /** Notifications of all clients per round before the process is killed. The moment differs from round to round. */
@@ -19,12 +20,6 @@ const blockMs = 20;
 
 const methods = ["chain_subscribeNewHeads", "chain_subscribeFinalizedHeads"] as const;
 const notificationOf = { chain_newHead: methods[0], chain_finalizedHead: methods[1] } as const;
-
-interface Charge {
-  readonly key_id: string;
-  readonly used_cu_milli: number;
-  readonly method: string;
-}
 
 /** Numbers of messages that a client has received, and the most that it can have been sent, by method. */
 class Count {
@@ -36,87 +31,72 @@ class Count {
 test(
   "after repeated kill -9, each notification that a client has received is charged once",
   { timeout: 120_000 },
-  async () => {
+  async (t) => {
     await using node = await ChainNode.start();
-    const folder = await mkdtemp(join(tmpdir(), "sluice-ws-kill-"));
-    try {
-      const file = join(folder, "pipeline.yaml");
-      const env = { DATA_DIR: join(folder, "data"), LEDGER_RPC_URL: node.url };
-      await writeFile(file, pipeline);
-      const callers = ["a", "b", "c"].map(() => issueKey(file, env));
-      const counts = new Map<string, Count>();
-      const countOf = (keyId: string, method: string): Count => {
-        const name = `${keyId} ${method}`;
-        const count = counts.get(name) ?? new Count();
-        counts.set(name, count);
-        return count;
-      };
-      for (let round = 0; round < rounds; round++) {
-        const gateway = await spawnGateway(file, env);
-        let notified = 0;
-        let answered = 0;
-        const opened = callers.map(async ({ id, key }) => {
-          const client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
-          client.socket.on("error", () => {});
-          client.socket.on("message", (data) => {
-            const { method } = JSON.parse((data as Buffer).toString()) as {
-              readonly method?: keyof typeof notificationOf;
-            };
-            if (method === undefined) answered++;
-            else {
-              countOf(id, notificationOf[method]).received++;
-              notified++;
-            }
-          });
-          for (const method of methods) {
-            client.send(request(method, "[]"));
-            countOf(id, method).opened++;
+    const folder = temporaryFolder(t);
+    const file = join(folder, "pipeline.yaml");
+    const data = join(folder, "data");
+    const env = { DATA_DIR: data, LEDGER_RPC_URL: node.url };
+    await writeFile(file, pipeline);
+    const callers = [await makeKey(data), await makeKey(data), await makeKey(data)];
+    const counts = new Map<string, Count>();
+    const countOf = (keyId: string, method: string): Count => {
+      const name = `${keyId} ${method}`;
+      const count = counts.get(name) ?? new Count();
+      counts.set(name, count);
+      return count;
+    };
+    for (let round = 0; round < rounds; round++) {
+      const gateway = await spawnGateway(file, env);
+      let notified = 0;
+      let answered = 0;
+      const opened = callers.map(async ({ keyId: id, key }) => {
+        const client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
+        client.socket.on("error", () => {});
+        client.socket.on("message", (data) => {
+          const { method } = JSON.parse((data as Buffer).toString()) as {
+            readonly method?: keyof typeof notificationOf;
+          };
+          if (method === undefined) answered++;
+          else {
+            countOf(id, notificationOf[method]).received++;
+            notified++;
           }
-          return client;
         });
-        const clients = await Promise.all(opened);
-        await until(() => answered === callers.length * methods.length);
-        const from = node.best;
-        while (notified < notifiedBeforeKill(round)) {
-          node.advance(node.best + 1);
-          await pause(blockMs);
+        for (const method of methods) {
+          client.send(request(method, "[]"));
+          countOf(id, method).opened++;
         }
-        gateway.child.kill("SIGKILL");
-        await gateway.exited;
-        await Promise.all(clients.map(({ closed }) => closed));
-        // The head at the beginning, and one per block.
-        for (const count of counts.values()) count.possible += node.best - from + 1;
+        return client;
+      });
+      const clients = await Promise.all(opened);
+      await until(() => answered === callers.length * methods.length);
+      const from = node.best;
+      while (notified < notifiedBeforeKill(round)) {
+        node.advance(node.best + 1);
+        await pause(blockMs);
       }
-      const charged = new Map<string, number>();
-      const lines = sluice(["usage", "export", "--config", file], env).trim().split("\n");
-      for (const line of lines) {
-        const { key_id: keyId, method, used_cu_milli: milliCu } = JSON.parse(line) as Charge;
-        const name = `${keyId} ${method}`;
-        charged.set(name, (charged.get(name) ?? 0) + milliCu);
-      }
-      assert.deepEqual([...charged.keys()].toSorted(), [...counts.keys()].toSorted());
-      for (const [name, { opened, received, possible }] of counts) {
-        const paid = ((charged.get(name) ?? 0) - opened * 1000) / 100;
-        assert.ok(Number.isInteger(paid), name);
-        assert.ok(paid >= received, `${name}: ${received} received, ${paid} charged`);
-        assert.ok(paid <= possible, `${name}: ${possible} possible, ${paid} charged`);
-        assert.ok(received > rounds, name);
-      }
-    } finally {
-      await rm(folder, { recursive: true, force: true });
+      gateway.child.kill("SIGKILL");
+      await gateway.exited;
+      await Promise.all(clients.map(({ closed }) => closed));
+      // The head at the beginning, and one per block.
+      for (const count of counts.values()) count.possible += node.best - from + 1;
+    }
+    const charged = new Map<string, number>();
+    for (const { keyId, method, usedMilliCu } of readUsage(data)) {
+      const name = `${keyId} ${method}`;
+      charged.set(name, (charged.get(name) ?? 0) + usedMilliCu);
+    }
+    assert.deepEqual([...charged.keys()].toSorted(), [...counts.keys()].toSorted());
+    for (const [name, { opened, received, possible }] of counts) {
+      const paid = ((charged.get(name) ?? 0) - opened * 1000) / 100;
+      assert.ok(Number.isInteger(paid), name);
+      assert.ok(paid >= received, `${name}: ${received} received, ${paid} charged`);
+      assert.ok(paid <= possible, `${name}: ${possible} possible, ${paid} charged`);
+      assert.ok(received > rounds, name);
     }
   },
 );
-
-function issueKey(
-  file: string,
-  env: Readonly<Record<string, string>>,
-): { readonly id: string; readonly key: string } {
-  const run = (...args: string[]): { id: string; key: string } =>
-    JSON.parse(sluice([...args, "--json", "--config", file], env)) as never;
-  const { id } = run("workspaces", "create", "--name", "kill", "--plan", "enterprise");
-  return run("keys", "create", "--workspace", id);
-}
 
 const pipeline = `
 version: 1

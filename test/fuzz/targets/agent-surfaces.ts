@@ -130,7 +130,7 @@ async function answersAll(random: Random, gateway: ToolsGateway, path: string): 
       else if (answer.headers["content-type"] === "text/event-stream") {
         assert.match(answer.text, /^(event: message\ndata: [{[].*\n\n)+$/);
       } else {
-        const parsed = answer.json();
+        const parsed = answer.json;
         assert.ok(typeof parsed === "object" && parsed !== null);
       }
     },
