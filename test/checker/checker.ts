@@ -251,7 +251,7 @@ function unjustifiedRefusals(history: History): string[] {
       const others = callsOf[scope.kind].get(scope.id) ?? [];
       const used = others
         .filter((each) => each !== call && !(isAlone && each.status === 429))
-        .reduce((sum, each) => sum + mayCount(each, time, charged.get(each.id)), 0);
+        .reduce((total, each) => total + mayCount(each, time, charged.get(each.id)), 0);
       return { used, limit: scope.limitMilliCu };
     });
     const { maxMilliCu: cost } = call;

@@ -129,7 +129,7 @@ const hash = `0x${"7".repeat(64)}`;
 const tool = "ledger_submitExtrinsic";
 const answers = { author_submitExtrinsic: () => hash };
 
-function extrinsics(): readonly [string, string] {
+function twoExtrinsics(): readonly [string, string] {
   const signed = recordedChain("westend-dev")
     .blocks.flatMap(({ block }) => block.block.extrinsics)
     .filter((extrinsic) => /^0x.{2,8}84/.test(extrinsic));
@@ -158,7 +158,7 @@ describe("a confirmed submission", { skip: withoutFixtures }, () => {
   it("happens once, for the same arguments, with the same key", async () => {
     await using node = await startRecordedNode("westend-dev", answers);
     await using tools = await startToolsGateway(node.url);
-    const [extrinsic, another] = extrinsics();
+    const [extrinsic, another] = twoExtrinsics();
     const confirmation_token = await tokenFor(tools, extrinsic);
     const other = await tools.gateway.issue({ capabilities: ["ledger:read", "ledger:write"] });
     expired(await tools.call(tool, { extrinsic: another, confirmation_token }));
@@ -174,7 +174,7 @@ describe("a confirmed submission", { skip: withoutFixtures }, () => {
   it("is remembered by a gateway that is restarted on the same store", async () => {
     await using node = await startRecordedNode("westend-dev", answers);
     await using tools = await startToolsGateway(node.url);
-    const [extrinsic] = extrinsics();
+    const [extrinsic] = twoExtrinsics();
     const used = await tokenFor(tools, extrinsic);
     const unused = await tokenFor(tools, extrinsic);
     const first = await tools.call(tool, { extrinsic, confirmation_token: used });

@@ -46,11 +46,12 @@ export async function startRpcNode(answers: Answers = {}): Promise<RpcNode> {
     let text = "";
     req.setEncoding("utf8");
     req.on("data", (chunk: string) => (text += chunk));
-    req.on("end", async () => {
+    req.on("end", () => {
       const asked = JSON.parse(text) as RpcCall | RpcCall[];
-      const answers = Array.isArray(asked) ? Promise.all(asked.map(answer)) : answer(asked);
-      const body = JSON.stringify(await answers);
-      res.writeHead(200, { "content-type": "application/json" }).end(body);
+      const answered = Array.isArray(asked) ? Promise.all(asked.map(answer)) : answer(asked);
+      void answered.then((body) =>
+        res.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body)),
+      );
     });
   });
   return { url: await listening(server), calls, [Symbol.asyncDispose]: () => closed(server) };

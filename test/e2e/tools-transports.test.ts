@@ -74,7 +74,7 @@ const request = (method: string, params: object): object => ({
 });
 const asMcp = {
   failure: ({ result }: Parsed) => toolFailure(result),
-  result: (answer: Answer) => (answer.json as Parsed).result.content[0].text as string,
+  result: (answer: Answer) => answer.json.result.content[0].text as string,
   usage: ({ result }: Parsed) => result._meta,
 };
 
@@ -96,7 +96,7 @@ const transports: readonly Transport[] = [
   ),
   transportOf("/mcp, plain", (tool, input) => ({ path: "/mcp", body: { tool, input } }), {
     failure: toolFailure,
-    result: (answer) => (answer.json as Parsed).content[0].text,
+    result: (answer) => answer.json.content[0].text,
     usage: ({ _meta: meta }: Parsed) => meta,
   }),
   transportOf(
@@ -154,7 +154,7 @@ for (const transport of transports) {
 
     it("refuses a key without the capability, for every tool", async () => {
       const { key } = await gateway.issue({ capabilities: ["inference"] });
-      const listed = (await send(gateway, textOf(request("tools.list", {})))).json as Parsed;
+      const listed = (await send(gateway, textOf(request("tools.list", {})))).json;
       const names: string[] = listed.result.tools.map(({ name }: { name: string }) => name);
       const shipped = names.filter((name) => /^(ledger|platform|docs)_/.test(name));
       assert.equal(shipped.length, 15);

@@ -53,8 +53,8 @@ test(
       const opened = callers.map(async ({ keyId: id, key }) => {
         const client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
         client.socket.on("error", () => {});
-        client.socket.on("message", (data) => {
-          const { method } = JSON.parse((data as Buffer).toString()) as {
+        client.socket.on("message", (message) => {
+          const { method } = JSON.parse((message as Buffer).toString()) as {
             readonly method?: keyof typeof notificationOf;
           };
           if (method === undefined) answered++;

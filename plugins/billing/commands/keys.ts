@@ -43,6 +43,7 @@ const create: Subcommand = {
       );
       if ("failed" in issued) return issued;
       printIssued(context, issued, by.at);
+      return undefined;
     });
   },
 };
@@ -62,6 +63,7 @@ const list: Subcommand = {
         found.map((key) => keyJson(key, by.at)),
         ["id", "workspace_id", "environment", "state", "name", "expires_at", "last_used_at"],
       );
+      return undefined;
     });
   },
 };
@@ -91,6 +93,7 @@ const set: Subcommand = {
       const key = await store.setKey(id, { ...settings, expiresAt }, by);
       if ("failed" in key) return key;
       printRecord(context, keyJson(key, by.at));
+      return undefined;
     });
   },
 };
@@ -118,6 +121,7 @@ const revoke: Subcommand = {
       if ("failed" in key) return key;
       const confirmations = await waitForGateways(context, store);
       printRecord(context, { ...keyJson(key, by.at), ...confirmations });
+      return undefined;
     });
   },
 };
@@ -132,6 +136,7 @@ const rotate: Subcommand = {
       if ("failed" in issued) return issued;
       const { id: replaces, expires_at: replaced_expires_at } = keyJson(issued.replaced, by.at);
       printIssued(context, issued, by.at, { replaces, replaced_expires_at });
+      return undefined;
     });
   },
 };

@@ -26,6 +26,7 @@ const create: Subcommand = {
     return withAccounts(context, async (accounts) => {
       const workspace = await accounts.store.createWorkspace(wanted, accounts.by);
       printRecord(context, await shown(accounts, workspace));
+      return undefined;
     });
   },
 };
@@ -47,6 +48,7 @@ const list: Subcommand = {
         "purchased_cu_milli",
         "overage_limit_cu_milli",
       ]);
+      return undefined;
     });
   },
 };
@@ -59,6 +61,7 @@ const show: Subcommand = {
       const workspace = await accounts.store.findWorkspace(id);
       if (workspace === undefined) return notFound("workspace", id);
       printRecord(context, await shown(accounts, workspace));
+      return undefined;
     });
   },
 };
@@ -79,6 +82,7 @@ const set: Subcommand = {
       const workspace = await accounts.store.setWorkspace(id, settings, accounts.by);
       if ("failed" in workspace) return workspace;
       printRecord(context, await shown(accounts, workspace));
+      return undefined;
     });
   },
 };
@@ -98,6 +102,7 @@ const purchase: Subcommand = {
       // The same JSON as the response of the HTTP route.
       if (context.json) context.print(JSON.stringify({ ...about, workspace }));
       else printRecord(context, { ...about, ...workspace });
+      return undefined;
     });
   },
 };

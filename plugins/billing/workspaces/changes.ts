@@ -27,10 +27,10 @@ export const maxViolations = 20;
 
 const compile = schemaCompiler("workspace change", { allErrors: true });
 
-export const plan = { enum: planNames };
+export const anyPlan = { enum: planNames };
 const planSchema = {
   type: "object",
-  properties: { plan },
+  properties: { plan: anyPlan },
   required: ["plan"],
   additionalProperties: false,
 };

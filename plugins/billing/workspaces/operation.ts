@@ -5,7 +5,7 @@ import {
   type JsonSchema,
   type Operation,
 } from "sluice-gateway/plugin";
-import { changes, maxViolations, plan, type ChangeName } from "./changes.ts";
+import { anyPlan, changes, maxViolations, type ChangeName } from "./changes.ts";
 import { defaultChanges, groupMembers, isView, maxChanges, type ViewName } from "./views.ts";
 
 type Properties = Readonly<Record<string, JsonSchema>>;
@@ -30,8 +30,8 @@ const workspace = object(
   {
     id: { ...text, pattern: "^ws_" },
     name: text,
-    plan,
-    pending_plan: about("Plan from `pending_plan_at` on.", plan),
+    plan: anyPlan,
+    pending_plan: about("Plan from `pending_plan_at` on.", anyPlan),
     pending_plan_at: time,
     purchased_cu_milli: about("Remaining credit of all purchases in milli-CU.", milli),
     overage_limit_cu_milli: milli,

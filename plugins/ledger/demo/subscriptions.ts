@@ -19,14 +19,14 @@ import {
 import type { RecordedBlock } from "./recording.ts";
 
 /** The notification, and the method that returns its result. */
-const head = (notification: string) => [notification, "chain_getHeader"] as const;
+const headOf = (notification: string) => [notification, "chain_getHeader"] as const;
 const version = ["state_runtimeVersion", "state_getRuntimeVersion"] as const;
 
 const kinds = {
-  chain_subscribeNewHeads: head("chain_newHead"),
-  chain_subscribeNewHead: head("chain_newHead"),
-  chain_subscribeAllHeads: head("chain_allHead"),
-  chain_subscribeFinalizedHeads: head("chain_finalizedHead"),
+  chain_subscribeNewHeads: headOf("chain_newHead"),
+  chain_subscribeNewHead: headOf("chain_newHead"),
+  chain_subscribeAllHeads: headOf("chain_allHead"),
+  chain_subscribeFinalizedHeads: headOf("chain_finalizedHead"),
   state_subscribeRuntimeVersion: version,
   chain_subscribeRuntimeVersion: version,
   state_subscribeStorage: ["state_storage", "state_queryStorageAt"],
@@ -155,7 +155,8 @@ export function chainHeadMethods(
   };
 }
 
-function firstEvents({ head, recording, block }: RecordedChain, withRuntime: boolean) {
+function firstEvents(chain: RecordedChain, withRuntime: boolean) {
+  const { head, recording } = chain;
   const finalizedBlockHashes = recording.blocks.slice(-finalizedBlocks).map(({ hash }) => hash);
   const { runtimeVersion } = recording;
   const spec = {
@@ -168,7 +169,7 @@ function firstEvents({ head, recording, block }: RecordedChain, withRuntime: boo
       finalizedBlockHashes,
       ...(withRuntime && { finalizedBlockRuntime: { type: "valid", spec } }),
     },
-    best: { event: "bestBlockChanged", bestBlockHash: block(head).hash },
+    best: { event: "bestBlockChanged", bestBlockHash: chain.block(head).hash },
   };
 }
 

@@ -14,7 +14,7 @@ import type {
   StoredResponse,
 } from "sluice-gateway/services";
 import { IdempotentAttempt } from "../../../../plugins/billing/idempotency/idempotent-attempt.ts";
-import idempotency from "../../../../plugins/billing/idempotency/index.ts";
+import step from "../../../../plugins/billing/idempotency/index.ts";
 import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import { type TestGateway, startTestGateway } from "../../../../plugins/contracts/testing.ts";
 import type { Exchange, Reply, StepHooks } from "../../../../src/plugin.ts";
@@ -26,9 +26,9 @@ import { withDefaults } from "../../with-defaults.ts";
 const mebibyte = 1024 * 1024;
 
 function headersHook(
-  options: Partial<Parameters<typeof idempotency.start>[0]> = {},
+  options: Partial<Parameters<typeof step.start>[0]> = {},
 ): (x: Exchange) => Reply | void {
-  const hooks = idempotency.start(withDefaults(idempotency, options), fakeHost()) as StepHooks;
+  const hooks = step.start(withDefaults(step, options), fakeHost()) as StepHooks;
   return (x) => hooks.requestHeaders?.(x, hooks.createState?.(x)) as Reply | void;
 }
 

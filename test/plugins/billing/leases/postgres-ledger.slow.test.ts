@@ -92,7 +92,7 @@ function comparable(reply: unknown): unknown {
 }
 
 /** Returns the tables as sums over the replicas, in the form of `totalsOf`. */
-const totals = `
+const totalsQuery = `
 SELECT jsonb_build_object(
   'months', (SELECT coalesce(jsonb_object_agg(name, used), '{}') FROM (
     SELECT scope || ' ' || step, sum(milli_cu)
@@ -137,7 +137,7 @@ async function compare(
       await client.query(`UPDATE sluice.test_clock SET now = ${now}`);
       assert.deepEqual(comparable(await send(postgres)), comparable(reply), call);
     }
-    const { rows } = await client.query<{ totals: unknown }>(totals);
+    const { rows } = await client.query<{ totals: unknown }>(totalsQuery);
     assert.deepEqual(rows[0]?.totals, totalsOf(world.ledger, world.now));
   }
 }

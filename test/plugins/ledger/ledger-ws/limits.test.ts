@@ -17,15 +17,15 @@ const large = `"0x${"5a".repeat(answerBytes / 2)}"`;
 
 const stack = new AsyncDisposableStack();
 let node: ChainNode;
-let gateway: TestGateway;
+let shared: TestGateway;
 
 before(async () => {
   node = stack.use(await ChainNode.start());
-  gateway = await startShipped([node], {
+  shared = await startShipped([node], {
     upstream: `probeMs: 100\n    answerBytes: ${answerBytes}`,
     surface: "subscriptionsPerKey: 2, submissionsPerKey: 2, write: true",
   });
-  stack.use(gateway);
+  stack.use(shared);
 });
 after(() => stack.disposeAsync());
 
@@ -34,7 +34,7 @@ interface Client extends Omit<Caller, "call"> {
 }
 
 async function connect(given: TestKey): Promise<Client> {
-  const caller = await connectCaller(gateway, given);
+  const caller = await connectCaller(shared, given);
   return {
     ...caller,
     call: (method, params = []) => caller.call(method, JSON.stringify(params)),
@@ -51,7 +51,7 @@ async function nextOf(client: WsClient, notification: string): Promise<string> {
 
 describe("a key", () => {
   it("has a limited number of different subscriptions, on all its connections", async () => {
-    const key = await gateway.issue({});
+    const key = await shared.issue({});
     await using one = await connect(key);
     await using two = await connect(key);
     for (let time = 0; time < 5; time++) {
@@ -62,7 +62,7 @@ describe("a key", () => {
     assert.equal(typeof id, "string");
     assert.deepEqual((await two.call(storage, [["0xbb"]])).error, tooManyOfKey);
     assert.equal(typeof (await two.call(storage, [["0xaa"]])).result, "string");
-    await using other = await connect(await gateway.issue({}));
+    await using other = await connect(await shared.issue({}));
     assert.equal(typeof (await other.call(storage, [["0xbb"]])).result, "string");
     // The quota is free when nobody with this key has the subscription any more.
     assert.equal((await one.call("state_unsubscribeStorage", [id])).result, true);
@@ -73,7 +73,7 @@ describe("a key", () => {
   });
 
   it("uses its quota once for equal subscriptions, however they are written", async () => {
-    await using one = await connect(await gateway.issue({}));
+    await using one = await connect(await shared.issue({}));
     assert.equal(typeof (await one.call(heads)).result, "string");
     for (const params of [
       [["0xaa", "0xbb"]],
@@ -87,7 +87,7 @@ describe("a key", () => {
   });
 
   it("gets its quota back for a subscription that the node refuses", async () => {
-    await using one = await connect(await gateway.issue({}));
+    await using one = await connect(await shared.issue({}));
     for (let time = 0; time < 3; time++) {
       assert.equal((await one.call("beefy_subscribeJustifications", [time])).error?.code, -32601);
     }
@@ -96,7 +96,7 @@ describe("a key", () => {
 
   it("has a limited number of watched and broadcast extrinsics, on all its connections", async () => {
     const writing = { capabilities: ["ledger:read", "ledger:write"] } as const;
-    const key = await gateway.issue(writing);
+    const key = await shared.issue(writing);
     await using one = await connect(key);
     await using two = await connect(key);
     const { result: id } = await one.call(watch, ["0x12"]);
@@ -105,7 +105,7 @@ describe("a key", () => {
     assert.deepEqual((await two.call(watch, ["0x12"])).error, tooManyOfKey);
     assert.equal((await two.call("transaction_v1_broadcast", ["0x12"])).result, null);
     assert.equal(node.count(watch), 2);
-    await using other = await connect(await gateway.issue(writing));
+    await using other = await connect(await shared.issue(writing));
     assert.equal(typeof (await other.call(watch, ["0x12"])).result, "string");
     assert.equal((await one.call("transactionWatch_v1_unwatch", [id])).result, null);
     assert.equal(typeof (await two.call(watch, ["0x12"])).result, "string");
@@ -114,11 +114,11 @@ describe("a key", () => {
 
 describe("a storage subscription that does not fit into a message", () => {
   it("is refused free of charge, and the others continue", async () => {
-    await using reader = await connect(await gateway.issue({}));
+    await using reader = await connect(await shared.issue({}));
     await reader.call(heads);
     assert.match(await nextOf(reader.client, "chain_newHead"), /"number"/);
     node.storage.set("0xf1", large);
-    const key = await gateway.issue({});
+    const key = await shared.issue({});
     await using greedy = await connect(key);
     for (let time = 0; time < 3; time++) {
       assert.equal((await greedy.call(storage, [["0xf1", `0x0${time}`]])).error?.code, -32008);
@@ -130,10 +130,10 @@ describe("a storage subscription that does not fit into a message", () => {
   });
 
   it("ends with an error if that is so only later, and the others continue without a gap", async () => {
-    await using reader = await connect(await gateway.issue({}));
+    await using reader = await connect(await shared.issue({}));
     await reader.call(heads);
     await nextOf(reader.client, "chain_newHead");
-    await using growing = await connect(await gateway.issue({}));
+    await using growing = await connect(await shared.issue({}));
     const { result: id } = await growing.call(storage, [["0xf2"]]);
     await nextOf(growing.client, "state_storage");
     const opened = node.count(heads);

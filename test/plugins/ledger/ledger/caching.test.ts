@@ -24,7 +24,7 @@ function immutable(
 }
 
 const at = `"${hash(1)}"`;
-const key = `"${hash(2)}"`;
+const hash2 = `"${hash(2)}"`;
 const block = (number: string): string =>
   `{"block":{"header":{"parentHash":${at},"number":"${number}"},"extrinsics":["0x00"]},"justifications":null}`;
 
@@ -43,7 +43,7 @@ describe("an answer pinned by a block hash", () => {
       state_getStorageAt [ "0x26aa" , ${at} ]
       state_getStorageHash ["0x26aa",${at}]
       state_getKeysPaged ["0x",10,null,${at}]
-      state_queryStorageAt [[${key},"0x01"],${at}]
+      state_queryStorageAt [[${hash2},"0x01"],${at}]
       state_call ["Core_version","0x",${at}]
       state_getMetadata [${at}]
       state_getRuntimeVersion [${at}]
@@ -62,11 +62,11 @@ describe("an answer pinned by a block hash", () => {
 
   it("is not immutable if a storage key of 32 bytes only looks like a hash", () => {
     const calls = `
-      state_getStorage [${key}]
-      state_getStorage [${key},null]
-      state_getKeysPaged [${key},10,${key}]
-      state_queryStorageAt [[${key}]]
-      state_call ["x",${key}]`;
+      state_getStorage [${hash2}]
+      state_getStorage [${hash2},null]
+      state_getKeysPaged [${hash2},10,${hash2}]
+      state_queryStorageAt [[${hash2}]]
+      state_call ["x",${hash2}]`;
     each(calls, false, '"0x01"');
   });
 

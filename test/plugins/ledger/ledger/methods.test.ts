@@ -101,14 +101,14 @@ describe("the whitelist", () => {
 
   it("has no quorum for writes and for the finalized head, on which nodes need not agree", () => {
     const names = ["chain_getFinalizedHead", "archive_v1_finalizedHeight", "other_write"];
-    const read = "state_call";
-    const methods = Object.fromEntries([...names, read].map((name) => [name, { quorum: 2 }]));
+    const call = "state_call";
+    const methods = Object.fromEntries([...names, call].map((name) => [name, { quorum: 2 }]));
     const whitelist = createWhitelist({ aliases: {}, methods });
     assert.deepEqual(
       names.map((name) => whitelist.get(name)?.quorum),
       [1, 1, 1],
     );
-    assert.equal(whitelist.get(read)?.quorum, 2);
+    assert.equal(whitelist.get(call)?.quorum, 2);
   });
 
   it("finds the node's own names by the longest prefix, and knows the fixed alias", () => {
