@@ -102,7 +102,7 @@ export async function bundle(
       ...inRoot,
       entryPoints: browserModules.map(entry),
       outdir: dist,
-      chunkNames: "plugins/confidential/client/[name]-[hash]",
+      chunkNames: "plugins/client/[name]-[hash]",
       splitting: true,
       platform: "neutral",
       // A program's uncaught error prints the line of the client that threw it. Web pages have their own minifier.

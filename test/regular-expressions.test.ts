@@ -14,7 +14,7 @@ const root = join(import.meta.dirname, "..");
 /** Regular expressions that clients and backends do not reach with long text, by file. */
 const accepted: Readonly<Record<string, readonly string[]>> = {
   // URLs and paths in pipeline.yaml, in options of commands or in options of the client.
-  "plugins/inference/networks/request-head.ts": ["/\\/+$/"],
+  "plugins/inference/networks/openai-transport.ts": ["/\\/+$/"],
   "plugins/edge/openapi/parameters.ts": ["/\\{([^}]+)\\}/g"],
   "plugins/edge/openapi/viewer/viewer.js": ["/\\{([^}]+)\\}/g"],
   "plugins/confidential/evidence/revocation-list.ts": ["/\\/+$/"],

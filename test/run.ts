@@ -4,57 +4,60 @@
  * Node.
  */
 import { spawnSync } from "node:child_process";
-import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const root = join(import.meta.dirname, "..");
-const groups = join(root, "node_modules/.cache/test-groups");
 const filesPerGroup = 10;
-/** Files that start whole processes, or change what is shared in theirs. */
+/** Files that start whole processes, or that depend on what their process has loaded. */
 const alone =
-  /\.slow\.test\.ts$|^test\/(chaos|clients|deploy|docs|e2e|fuzz|package|threads)\/|\/commands\//;
+  /\.slow\.test\.ts$|^test\/(chaos|clients|deploy|docs|e2e|fuzz|gateway|package|threads)\/|\/(client|commands|worker)\//;
 
-const args = process.argv.slice(2);
-const isQuick = args[0] === "--quick";
+const [first, ...rest] = process.argv.slice(2);
+const isQuick = first === "--quick";
+const options = isQuick || first === undefined ? rest : [first, ...rest];
 const files = globSync("test/**/*.test.ts", { cwd: root, exclude: ["**/node_modules"] }).toSorted();
 const shared = files.filter((file) => !alone.test(file));
+const ungrouped = isQuick ? [] : files.filter((file) => alone.test(file));
 
-rmSync(groups, { recursive: true, force: true });
-mkdirSync(groups, { recursive: true });
-const grouped = Array.from({ length: Math.ceil(shared.length / filesPerGroup) }, (_, index) => {
-  const group = join(groups, `${String(index).padStart(2, "0")}.mjs`);
-  const first = index * filesPerGroup;
-  writeFileSync(group, groupOf(shared.slice(first, first + filesPerGroup)));
-  return group;
-});
-
-/** The hooks of a file belong to its suite, so they run before and after the tests of this file. */
+/**
+ * Each file is a suite, to which its hooks belong. The files are loaded one after the other: if two of them waited for
+ * the same helper, the tests of both would belong to the first.
+ */
 function groupOf(names: readonly string[]): string {
-  const suites = names.map((name) => {
-    const url = pathToFileURL(join(root, name)).href;
-    return `suite(${JSON.stringify(name)}, () => import(${JSON.stringify(url)}));\n`;
-  });
-  return `import { suite } from "node:test";\n${suites.join("")}`;
+  const urls = names.map((name) => [name, pathToFileURL(join(root, name)).href]);
+  return `
+import { suite } from "node:test";
+for (const [name, url] of ${JSON.stringify(urls)}) {
+  const { promise, resolve } = Promise.withResolvers();
+  suite(name, () => import(url).finally(resolve));
+  await promise;
+}
+`;
 }
 
-const reporters = [
-  `--test-reporter=${isQuick ? "dot" : "spec"}`,
-  "--test-reporter-destination=stdout",
-  "--test-reporter=./test/durations.ts",
-  "--test-reporter-destination=stdout",
-];
-const ungrouped = isQuick ? [] : files.filter((file) => alone.test(file));
-const { status } = spawnSync(
-  process.execPath,
-  [
-    "--test",
-    "--test-concurrency=3",
-    ...reporters,
-    ...args.slice(isQuick ? 1 : 0),
-    ...ungrouped,
-    ...grouped,
-  ],
-  { cwd: root, stdio: "inherit" },
-);
-process.exitCode = status ?? 1;
+const folder = mkdtempSync(join(tmpdir(), "sluice-tests-"));
+try {
+  const groups: string[] = [];
+  for (let at = 0; at < shared.length; at += filesPerGroup) {
+    const group = join(folder, `${String(groups.length).padStart(2, "0")}.mjs`);
+    writeFileSync(group, groupOf(shared.slice(at, at + filesPerGroup)));
+    groups.push(group);
+  }
+  const reporters = [
+    `--test-reporter=${isQuick ? "dot" : "spec"}`,
+    "--test-reporter-destination=stdout",
+    "--test-reporter=./test/durations.ts",
+    "--test-reporter-destination=stdout",
+  ];
+  const { status } = spawnSync(
+    process.execPath,
+    ["--test", "--test-concurrency=3", ...reporters, ...options, ...ungrouped, ...groups],
+    { cwd: root, stdio: "inherit" },
+  );
+  process.exitCode = status ?? 1;
+} finally {
+  rmSync(folder, { recursive: true });
+}

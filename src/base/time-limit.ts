@@ -14,5 +14,5 @@ export async function withinLimit<T>(
   return await Promise.race([work, expired]);
 }
 
-/** Timers that keep the process alive, other than those of the system's clock. */
+/** Timers that keep the process alive, unlike those of `systemClock`. */
 export const keepingAlive: Pick<Clock, "after"> = { after: (ms, task) => setTimeout(task, ms) };

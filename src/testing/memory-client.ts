@@ -102,7 +102,7 @@ export class MemoryResponse implements ClientResponse {
     this.#finish(done);
   }
 
-  /** Also what a client that leaves before the response is complete causes. */
+  /** Closes the response. A client that leaves before it is complete has the same effect. */
   destroy(): void {
     this.#close();
   }

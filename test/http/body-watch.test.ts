@@ -3,11 +3,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { test } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { createMetrics, type RenderedMetrics } from "../../src/base/metrics.ts";
 import type { Exchange, Reply } from "../../src/plugin.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
+import { collectedMemory } from "../memory.ts";
 import { ask, serve, type Served, type TestStep } from "../pipeline/harness.ts";
 
 const kibibyte = 1024;
@@ -260,14 +259,7 @@ test("one key may hold half of all bytes; a further body of that key gets 429", 
 
 test("a body in chunks of one byte holds not much more memory than its bytes", async () => {
   await using gateway = await bench();
-  setFlagsFromString("--expose-gc");
-  // The function exists in contexts that are made after the flag was set.
-  const collect = runInNewContext("gc") as () => void;
-  const memory = (): number => {
-    collect();
-    const { heapUsed, arrayBuffers } = process.memoryUsage();
-    return heapUsed + arrayBuffers;
-  };
+  const memory = collectedMemory();
   const { socket } = await gateway.start({ sent: 0 });
   await gateway.holds(0);
   const before = memory();

@@ -55,7 +55,7 @@ function backendProblem(
   };
 }
 
-/** The part of `RunningGateway.reload` that is read. The gateway makes this object, which is that of /pipelines. */
+/** The members of `RunningGateway.reload` that alerts read. The object is the one in /pipelines. */
 interface LastReload {
   readonly faults: readonly {
     readonly code: string;
@@ -68,7 +68,7 @@ export function failedReload({
   reload,
   generation,
 }: Pick<RunningGateway, "reload" | "generation">): Problem[] {
-  const { faults } = reload as LastReload;
+  const { faults = [] } = reload as Partial<LastReload>;
   if (faults.length === 0) return [];
   const listed = faults
     .slice(0, maxFaults)

@@ -49,7 +49,7 @@ export interface Followers {
   readonly followers: readonly Follower[];
 }
 
-/** `mark`: the number of the last change that it has applied. */
+/** `mark`: number of the last change that the gateway has applied. */
 export type Follower = Awaited<ReturnType<typeof gatewayMarks>>[number];
 
 /** A lower plan, and the time at which it takes effect (milliseconds since 1970). */

@@ -31,8 +31,8 @@ export interface SqlAccountStore extends AccountStore {
 const maxDoubted = 5;
 
 /**
- * All existing changes count as read. Rejects with StoreError. `isShared`: true if several gateways share the store. They
- * show which changes they have applied.
+ * All existing changes count as read. Rejects with StoreError. `isShared`: true if several gateways share the store.
+ * They show which changes they have applied.
  */
 export async function openAccountStore(
   sql: JoinedSql,

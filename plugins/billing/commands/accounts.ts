@@ -61,7 +61,7 @@ function concerns(config: Config, { code, at }: Fault): boolean {
  */
 export async function withAccounts(
   context: CommandContext,
-  work: (accounts: OpenAccounts) => Promise<Failed | void>,
+  work: (accounts: OpenAccounts) => Promise<Failed | undefined>,
 ): Promise<0 | 1> {
   const { config, faults } = await readPipeline(context.configFile, context.env);
   for (const fault of faults) context.printToStderr(printFault(fault, process.cwd()));

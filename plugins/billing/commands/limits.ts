@@ -11,7 +11,10 @@ import { durationMs } from "sluice-gateway/internal/toolkit";
 /** Maximum duration: a century. Anything longer is a mistake, and a Date could not represent much more. */
 const maxDurationMs = 36_525 * 86_400_000;
 
-/** Reads the value of an option. `expected`: what the value must be, for the error. `read`: undefined if it is not. */
+/**
+ * Reads the value of an option. Undefined if it is not given. `expected`: noun phrase for the error. `read`: returns
+ * undefined for a wrong value.
+ */
 export function optionOf<T>(
   values: OptionValues,
   option: string,

@@ -97,6 +97,10 @@ export async function openLeasedMeter(
   return new LeasedMeter({ link, metrics: shown, isAsync, unavailable });
 }
 
+/**
+ * Counts the gateways. A gateway is silent if it has sent no message to PostgreSQL for 2 seconds. `stranded`: credit of
+ * silent gateways in milli-CU.
+ */
 const countGateways = `
   SELECT count(*) FILTER (WHERE NOT is_silent) AS live, count(*) FILTER (WHERE is_silent) AS silent,
     coalesce(sum((SELECT sum(${heldSql("l")}) FROM sluice.leases l
@@ -104,7 +108,6 @@ const countGateways = `
   FROM (SELECT id, sluice.now_ms() - heard_at > 2000 AS is_silent
     FROM sluice.replicas WHERE state = 'live') AS r`;
 
-/** A gateway is silent without a message to PostgreSQL for 2 seconds. `stranded`: the credit of silent ones, in milli-CU. */
 async function sweep(
   database: Postgres,
   shown: LeaseMetrics,

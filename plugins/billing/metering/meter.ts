@@ -108,7 +108,7 @@ interface MeterServiceDeps {
   readonly serving: Disposable | undefined;
 }
 
-/** The meter of a gateway that is alone, and what is left of each limit. */
+/** Meters the requests of a gateway that is alone, and reports what is left of each limit. */
 export class MeterService extends LeasedMeter implements Omit<Metering, "usage" | "outageMs"> {
   readonly #options: MeterOptions;
   readonly #deps: MeterServiceDeps;

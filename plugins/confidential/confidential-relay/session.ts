@@ -28,6 +28,7 @@ import {
 import { acceptHello, type AcceptedSession, type AcceptHelloDeps } from "./accept-hello.ts";
 import type { LinkListener } from "./link.ts";
 import { codeForClient, isClientError } from "./enclave-errors.ts";
+
 export interface StreamSessionDeps
   extends AcceptHelloDeps, Pick<SessionContext, "counters" | "retryCredits"> {
   readonly clock: Clock;

@@ -27,7 +27,7 @@ import type { Ephemeral } from "../protocol/suite.ts";
 import type { Hello } from "../protocol/hello.ts";
 import { countsOf, readTextFrame, type ReportFrame } from "../protocol/text-frames.ts";
 import type { EnclaveDeps } from "./enclave-state.ts";
-import { AnswerBuilder } from "./whole-message.ts";
+import { AnswerBuilder } from "./answer-builder.ts";
 
 export interface OwnSession extends OpenEnclave {
   readonly hello: Hello;

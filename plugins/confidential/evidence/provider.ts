@@ -25,7 +25,7 @@ export function unavailable(why: string): Fault {
   return fault("ATTESTATION_UNAVAILABLE", why);
 }
 
-/** Resolves when the signal aborts. Not every platform can abort the creation of a quote. */
+/** Resolves when the signal aborts. */
 export function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);

@@ -9,7 +9,7 @@ import { maxFrameDataBytes } from "./limits.ts";
 /** Client to server, or server to client. */
 export type Direction = "c2s" | "s2c";
 
-/** The number of a type on the wire is its place. */
+/** The index of a type is its number on the wire. */
 const types = [undefined, "request", "chunk", "final", "cancel"] as const;
 type FrameType = NonNullable<(typeof types)[number]>;
 

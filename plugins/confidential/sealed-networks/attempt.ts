@@ -18,7 +18,7 @@ import {
   type ChatRequest,
   type FinalAnswer,
 } from "../client/client.ts";
-import { AnswerBuilder } from "../enclave-workers/whole-message.ts";
+import { AnswerBuilder } from "../enclave-workers/answer-builder.ts";
 import { countsOf } from "../protocol/text-frames.ts";
 import { billFault, priceText } from "./bill.ts";
 import type { ReservedSession, SealedSessions } from "./sealed-sessions.ts";

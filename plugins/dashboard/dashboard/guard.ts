@@ -31,7 +31,7 @@ const headers: readonly (readonly [string, string])[] = [
   ["cache-control", "no-store"],
 ];
 
-/** Adds the fields to every answer under /dashboard, including errors. */
+/** Adds the headers above and the request id to every answer under /dashboard, including errors. */
 export function protectAnswers(scope: FastifyInstance): void {
   scope.addHook("onRequest", (request, reply, done) => {
     for (const [name, value] of headers) void reply.header(name, value);
@@ -43,7 +43,10 @@ export function protectAnswers(scope: FastifyInstance): void {
 /** A header that only the dashboard's own script can send. Forms and images of other pages cannot. */
 const csrfHeader = "x-sluice-dashboard";
 
-/** This is a hook of the routes of the API, because a check of the path would miss percent-encoded letters. */
+/**
+ * Refuses requests of other sites. It is a hook of the routes of the API, because a check of the path would miss
+ * percent-encoded letters.
+ */
 export function refuseOtherSites(api: FastifyInstance): void {
   api.addHook("onRequest", (request, reply, done) => {
     const message = crossSiteProblem(request);

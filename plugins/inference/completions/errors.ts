@@ -1,4 +1,4 @@
-/** Errors of completions and their messages. Each API renders them in its own shape (decisions.md sections 8 and 15). */
+/** Errors of completions and their messages. Each API renders them in its own form (decisions.md, sections 8 and 15). */
 import type { Refused } from "sluice-gateway/plugin";
 import type { AttemptFailure, ContextExceeded, InferenceFailure } from "sluice-gateway/services";
 

@@ -29,7 +29,7 @@ type Sections = Readonly<Record<string, unknown>>;
 type Entry = NonNullable<Options["networks"][string]>;
 
 function networksIn(sections: Sections): [name: string, network: Partial<Entry> | null][] {
-  // The section has been validated, without its defaults.
+  // The section has been validated, with its defaults. Members with faults may be missing.
   return Object.entries((sections["networks"] ?? {}) as Record<string, Partial<Entry> | null>);
 }
 

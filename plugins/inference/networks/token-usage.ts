@@ -1,6 +1,6 @@
 /**
- * The tokens of an answer: those of the worker's report if it is plausible, else estimates (decisions.md section 3). And
- * the limits of a request, by which reports and streams are judged.
+ * The tokens of an answer: those of the worker's report if it is plausible, else estimates (decisions.md section 3).
+ * This file also computes the limits of a request, against which reports and streams are checked.
  */
 import type { InferenceRequest, PartialAnswer, TokenUsage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";

@@ -1,4 +1,4 @@
-/** What the methods of the demo node have in common: their type, their failures and the readers of their parameters. */
+/** The type, the failures and the readers of parameters that the methods of the demo node share. */
 
 /** `params`: names of the parameters. `run`: returns the result or throws `RpcFailure`. */
 export interface Method {

@@ -138,9 +138,10 @@ export function chainHeadMethods(
       { event: "operationBodyDone", value: extrinsics },
     ]),
     chainHead_v1_call: operation(["function", "callParameters"], ({ hash }, name, parameters) => {
+      const call = readText(name, "function");
       const bytes = parameters === "" ? "0x" : readHex(parameters, "callParameters");
       try {
-        const output = methods.get("state_call")?.run(readText(name, "function"), bytes, hash);
+        const output = methods.get("state_call")?.run(call, bytes, hash);
         return [{ event: "operationCallDone", output }];
       } catch (error) {
         if (!(error instanceof RpcFailure)) throw error;

@@ -1,5 +1,5 @@
 /**
- * What the tools have in common. The schema checks hexadecimal strings for `0x` and hex digits
+ * The defaults and checks that the tools share. The schema checks hexadecimal strings for `0x` and hex digits
  * (GATEWAY_SCHEMA_VIOLATION), the functions here for whole bytes of the expected number (GATEWAY_INVALID_PARAMS,
  * decisions.md section 6).
  */

@@ -107,7 +107,7 @@ export class CallDispatcher {
     this.#pool.send(sharedCall);
   }
 
-  /** No further listener may join the call. */
+  /** Called when no further listener may join the call. */
   leave(sharedCall: SharedCall): void {
     const { key } = sharedCall;
     if (key === undefined) return;

@@ -39,7 +39,7 @@ function checked(got: PromptResult): PromptResult {
   if (!isValid) throw new Error("the prompt returned neither messages nor a failure");
   // Throws for messages that JSON cannot represent.
   JSON.stringify(got);
-  return got;
+  return got.ok ? got : { ...got, ok: false };
 }
 
 /** Returns the members of the result as JSON text. */

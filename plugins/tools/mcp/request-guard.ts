@@ -24,7 +24,7 @@ const badType = refuse("GATEWAY_INVALID_PARAMS", {
   message: "content-type must be application/json",
 });
 
-/** Returns a function that returns the refusal of a request. */
+/** Returns a check of requests, which returns the refusal, or undefined if the request is allowed. */
 export function createRequestGuard({
   origins,
   hosts,

@@ -94,7 +94,8 @@ async function withPlugins(
     const plugins = await pluginsOf(installed);
     return { plugins, text: withLines(text, plugins, values) };
   } catch (error) {
-    throw new PackageError(`${installed.name} was installed but not added: ${messageOf(error)}`);
+    const message = `${installed.name} was installed but not added: ${messageOf(error)}`;
+    throw new PackageError(message, { cause: error });
   }
 }
 

@@ -131,7 +131,7 @@ function changedPackages(): string[] {
   });
 }
 
-/** Empty if the package has none. */
+/** Returns the version of the package of the module. Empty if its package.json has no name or no version. */
 function packageVersion(url: string): string {
   return packageOf(url)?.version ?? "";
 }

@@ -130,7 +130,7 @@ export function stopTimer({ record, runtime }: Timed, depth: number, since: numb
   return now;
 }
 
-/** Every other request waits while a hook computes, even /healthz. */
+/** Minimum duration of a hook that is reported. Every other request waits while it computes, even /healthz. */
 const blockingMs = 1_000;
 
 interface Watched {

@@ -112,7 +112,7 @@ export class LiveExchange extends ExchangeState implements Exchange, ResponseOwn
     return this.record.facts;
   }
 
-  /** The caller for which the memory of the exchange counts. */
+  /** The caller that holds the memory of the exchange: the authenticated one, else the address. */
   get callerId(): string {
     return this.facts.caller?.id ?? addressKey(this.request.address);
   }

@@ -1,4 +1,4 @@
-/** What gateways with the same database read about each other in the table `sluice.gateways`. */
+/** Rows of the table `sluice.gateways`, in which gateways with the same database read about each other. */
 import { isObject } from "../../base/is-object.ts";
 import type { RunSql } from "../../contract/sql.ts";
 import { number, text } from "../row.ts";

@@ -8,7 +8,7 @@ interface WorkLimit {
   readonly late: () => Error;
 }
 
-/** Runs the work of a transaction. Rejects, although the work continues, when its time is over. */
+/** Runs the work of a transaction. Rejects when its time limit expires; the work continues. */
 export async function runWork<T>(
   run: RunSql,
   work: (run: RunSql) => Promise<T>,

@@ -62,7 +62,7 @@ function withClock(gateway: MemoryGateway, clock: ManualClock): SubjectGateway {
   return Object.defineProperties(gateway, { clock: { value: clock } }) as SubjectGateway;
 }
 
-/** Waits in real time. */
+/** Returns the result, or undefined after `ms` of real time. */
 export async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
   const result = await withinLimit(promise, ms, keepingAlive);
   return result === late ? undefined : result;

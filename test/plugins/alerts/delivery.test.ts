@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
 import { Readable } from "node:stream";
-import { test, mock } from "node:test";
+import { after, before, mock, test } from "node:test";
 import {
   Delivery,
   maxWaiting,
@@ -23,7 +23,8 @@ interface Attempt {
   readonly body: string;
 }
 
-mock.method(Math, "random", () => 1);
+before(() => void mock.method(Math, "random", () => 1));
+after(() => mock.restoreAll());
 
 /** The response to an attempt: a status, `down` (no connection), or `silent` (no response until the signal aborts). */
 type Response = number | "down" | "silent";
@@ -79,11 +80,11 @@ test("an alert is sent again with the same id, a new timestamp and a signature u
   for (const waitMs of [10_000, 20_000, 40_000]) {
     await turn();
     clock.advance(waitMs - 1);
-    const before = attempts.length;
+    const earlier = attempts.length;
     await turn();
-    assert.equal(attempts.length, before);
+    assert.equal(attempts.length, earlier);
     clock.advance(1);
-    assert.equal(attempts.length, before + 1);
+    assert.equal(attempts.length, earlier + 1);
   }
   await turn();
   assert.equal(new Set(attempts.map(({ headers }) => headers["webhook-id"])).size, 1);

@@ -30,7 +30,7 @@ import { Reference } from "./reference.ts";
 /** The first attempt and two more. */
 const maxAttempts = 3;
 
-/** Dependencies of what uses the nodes. */
+/** Dependencies of the classes that use the nodes. */
 export interface LedgerDeps extends NodesDeps {
   readonly pool: Pool;
 }
@@ -105,8 +105,8 @@ export class Pool {
 
   /**
    * Increases when the genesis, software version or runtime version of the nodes changes, when their genesis is first
-   * known, and when an answer of a node is proved to be wrong. Every cache is emptied then. It does not change when a node
-   * is added, removed or lags.
+   * known, and when an answer of a node is proved to be wrong. Every cache is emptied then. It does not change when a
+   * node is added, removed or lags.
    */
   get epoch(): number {
     return this.#health.epoch;

@@ -51,7 +51,7 @@ export function startOn(
 
 export async function metric({ adminUrl }: TestGateway, name: string): Promise<number> {
   const text = await (await fetch(`${adminUrl}/metrics`)).text();
-  return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1] ?? 0);
+  return Number(new RegExp(`^${name} (.+)$`, "m").exec(text)?.[1]);
 }
 
 export async function call(url: string, key: string): Promise<number> {

@@ -83,6 +83,15 @@ const handshakes: Readonly<Record<string, Attacks>> = {
     "simulated evidence is not allowed": [{}, { allowSimulated: false }],
   },
   "EVIDENCE_REFUSED evidence": { "the evidence is missing": { evidence: () => ({}) } },
+  "EVIDENCE_REFUSED tcb_status": {
+    "the platform has an advisory that the policy does not list": [
+      { state: { tcbStatus: "SWHardeningNeeded", advisories: ["INTEL-SA-1"] } },
+      { advisories: ["INTEL-SA-2"] },
+    ],
+  },
+  "EVIDENCE_REFUSED platform": {
+    "the machine is unknown": [{}, { platforms: ["f".repeat(32)] }],
+  },
   "EVIDENCE_REFUSED collateral_format": {
     "the collateral is missing": { evidence: ({ collateral: _, ...rest }) => rest },
   },

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createWebChannel } from "../../../../plugins/confidential/client/web-channel.ts";
 import { requestPieces, type Channel } from "../../../../plugins/confidential/protocol/channel.ts";
+import { isFault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { maxFrameBytes, readHeader } from "../../../../plugins/confidential/protocol/frames.ts";
 import type { FrameHeader } from "../../../../plugins/confidential/protocol/frames.ts";
 import { createFrameWatch } from "../../../../plugins/confidential/protocol/frame-watch.ts";
@@ -240,5 +241,18 @@ describe("the channel with WebCrypto", () => {
     const account = relay.take(1);
     assert.deepEqual(client.watch.take(1), account);
     assert.deepEqual(enclave.watch.take(1), account);
+  });
+
+  test("refuses the same frames as the channel with node:crypto", async () => {
+    const frame = unwrap(session.ends().client.seal("request", 1, body, true));
+    const options = { keys, th, pad: 256, end: "enclave" } as const;
+    for (let at = 0; at < frame.length; at++) {
+      const enclave = await createWebChannel(options);
+      const reason = await enclave.open(withFlippedBit(frame, at, at % 8));
+      assert.ok(isFault(reason), `byte ${at}`);
+      assert.equal(await enclave.open(frame), reason);
+    }
+    const enclave = await createWebChannel(options);
+    assert.equal(codeOf(await enclave.seal("final", 1, nothing)), "BAD_FRAME");
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Model servers that write without end or against the format, over each API for completions. One exchange fails at most: twelve other streams
- * of the same worker are open meanwhile, and complete with their own texts and charges.
+ * Model servers that write without end or against the format, over each API for completions. One exchange fails at
+ * most: twelve other streams of the same worker are open meanwhile, and complete with their own texts and charges.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -12,7 +12,7 @@ import { chunkOf, dataOf, eventOf, usageChunkOf } from "../networks/chat-events.
 import type { Script } from "../networks/scripted-worker.ts";
 import { raw, usageOf, whole, workerSecret } from "../networks/worker-scripts.ts";
 import { assertEvents as assertResponse } from "../responses/check-stream.ts";
-import { eventsOf as responseEventsOf } from "../responses/gateway.ts";
+import { callDelta, deltas, eventsOf as responseEventsOf } from "../responses/gateway.ts";
 
 const maxTokens = 100;
 /** The prompt and the tools are less than 1,000 tokens. */
@@ -74,6 +74,8 @@ const apis: Readonly<Record<string, Api>> = {
 
 const content = eventOf(chunkOf({ content: "word " }));
 const done = eventOf(chunkOf({}, { finishReason: "stop" })) + eventOf("[DONE]");
+const first = { id: "call_1", name: "f" };
+
 function endless(pieceAt: (at: number) => string): Script {
   return async (exchange) => {
     exchange.begin();
@@ -84,6 +86,14 @@ function endless(pieceAt: (at: number) => string): Script {
 const prototype =
   'data: {"__proto__":{"usage":1},"constructor":1,"choices":[{"index":0,"delta":{"__proto__":{"content":"x"},"tool_calls":[{"__proto__":1}]}}]}\n\n';
 const hostileScripts: Readonly<Record<string, Script>> = {
+  "continues a call after its end": deltas([
+    callDelta(0, "{}", first),
+    { content: "x" },
+    callDelta(0, "{}"),
+  ]),
+  "opens calls without end": endless((at) =>
+    eventOf(chunkOf(callDelta(at, "", { id: `c${at}`, name: "f" }))).repeat(20),
+  ),
   "writes long chunks without end": endless(() => eventOf(chunkOf({ content: "x".repeat(1e4) }))),
   "writes empty choices without end": endless(() => eventOf(chunkOf({})).repeat(100)),
   "writes thoughts without end": endless(() => eventOf(chunkOf({ reasoning: "hm" })).repeat(100)),

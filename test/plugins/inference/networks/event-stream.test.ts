@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
 import { EventStream } from "../../../../plugins/inference/networks/event-stream.ts";
+import { collectedMemory } from "../../../memory.ts";
 import { bytesOf, dataOf } from "./chat-events.ts";
 
 interface Cut {
@@ -116,9 +117,9 @@ test("an event may have 1,024 lines; the stream is given up at the next one, bef
 test("an event that arrives byte by byte holds about as much memory as it has bytes", () => {
   const stream = new EventStream({ event() {} }, 1 << 20);
   const piece = Buffer.from("data:".padEnd(600_000, "x"));
-  const before = process.memoryUsage();
+  const memory = collectedMemory();
+  const before = memory();
   for (let at = 0; at < piece.length; at++) assert.ok(stream.write(piece, at, at + 1));
-  const after = process.memoryUsage();
-  const held = after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers;
+  const held = memory() - before;
   assert.ok(held < 16 << 20, `${held} bytes are held`);
 });

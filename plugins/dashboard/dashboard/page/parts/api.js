@@ -12,7 +12,8 @@ const base = "/dashboard/api/";
 
 /**
  * Throws ApiError, with status 0 if the gateway does not answer. After a 401, the page shows the sign-in form. `once`:
- * key with which a change that is sent several times is made once. `read`: reads the answer, by default as JSON.
+ * key with which a change that is sent several times is made once. `read`: reads an answer without an error, by default
+ * as JSON.
  * @param {string} path
  * @param {{
  *   method?: string,

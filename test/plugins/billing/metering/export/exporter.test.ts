@@ -1,7 +1,7 @@
 /** Tests of the state machine of the export of charges, with a manual clock, and a journal and a sink in memory. */
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { describe, it, mock } from "node:test";
+import { after as afterTests, before, describe, it, mock } from "node:test";
 import {
   Exporter,
   type Batch,
@@ -17,7 +17,9 @@ import { day, hour, minute, noon } from "../fixture.ts";
 const accepted: DeliveryResult = { kind: "accepted" };
 const down: DeliveryResult = { kind: "unavailable", reason: "ECONNREFUSED", afterMs: 0 };
 
-const random = mock.method(Math, "random", () => 1);
+const random = mock.fn(() => 1);
+before(() => void mock.method(Math, "random", random));
+afterTests(() => mock.restoreAll());
 
 interface Options {
   readonly batch?: number;
@@ -140,11 +142,11 @@ describe("the export of usage", () => {
     await using on = bench({ sink: () => asked });
     await on.settle();
     for (const ms of [7_500, 7_000, 8_000]) {
-      const before = on.attempts.length;
+      const earlier = on.attempts.length;
       await on.pass(ms - 1);
-      assert.equal(on.attempts.length, before, `${ms} too early`);
+      assert.equal(on.attempts.length, earlier, `${ms} too early`);
       await on.pass(1);
-      assert.equal(on.attempts.length, before + 1, `${ms}`);
+      assert.equal(on.attempts.length, earlier + 1, `${ms}`);
     }
   });
 

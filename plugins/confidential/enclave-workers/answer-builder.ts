@@ -1,4 +1,4 @@
-/** Gives the deltas of an enclave to the call that it answers. */
+/** Passes the deltas of an enclave on to the call, as choices or as one message. */
 import type { AttemptedCall, ToolCall, WholeMessage } from "sluice-gateway/services";
 import { isObject } from "sluice-gateway/internal/toolkit";
 
