@@ -14,7 +14,6 @@ import {
 import { HeldBytes } from "../../src/memory/held-bytes.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { shippedModules } from "../../src/pipeline/load/modules.ts";
-import { LiveResponseHead } from "../../src/pipeline/run/response-head.ts";
 import type {
   ComputeOutcome,
   Exchange,
@@ -296,10 +295,6 @@ export function fakeExchange(options: FakeRequest = {}): Exchange {
 
 function unused(): never {
   throw new Error("a step has no business here");
-}
-
-export function fakeHead(reply: Reply = { status: 200 }): LiveResponseHead {
-  return new LiveResponseHead(reply, reply.code === undefined ? "surface" : "step", false);
 }
 
 export function bodyOf(reply: Reply | void): Record<string, unknown> {

@@ -36,7 +36,6 @@ export const plans: Plans = {
 };
 
 export const hour = 3_600_000;
-export const day = 24 * hour;
 
 export interface AccountsFixture {
   readonly folder: string;
