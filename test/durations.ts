@@ -10,7 +10,8 @@ export default async function* durations(source: AsyncIterable<TestEvent>): Asyn
   let total = 0;
   for await (const { type, data } of source) {
     // A file that shares its process is a suite there: see run.ts.
-    if (type === "test:complete" && data.nesting === 0 && testFile.test(data.name)) {
+    const isSuite = type === "test:complete" && data.details.type === "suite";
+    if (isSuite && data.nesting === 0 && testFile.test(data.name)) {
       files.push({ file: data.name, seconds: data.details.duration_ms / 1000 });
     }
     if (type !== "test:summary") continue;
