@@ -1,7 +1,7 @@
 /**
- * What the routes of the shipped pipeline accept, compared with the OpenAPI document that the gateway serves: exactly the
- * documented values of query and header parameters, and exactly the documented bodies on routes whose plugins read bodies
- * themselves, without parsing the parts that they pass on.
+ * The routes of the shipped pipeline accept exactly what the OpenAPI document of the gateway says: the documented values
+ * of query and header parameters, and the documented bodies on routes whose plugins read bodies themselves, without
+ * parsing the parts that they pass on.
  */
 import assert from "node:assert/strict";
 import { request, type IncomingMessage } from "node:http";

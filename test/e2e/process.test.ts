@@ -1,4 +1,4 @@
-/** What only a process shows: signals, its end, what it loads, and what it has sent and released when it has ended. */
+/** Tests that need a process: signals, its end, what it loads, and what it has sent and released when it has ended. */
 import assert from "node:assert/strict";
 import { createServer, type ServerResponse } from "node:http";
 import { readFileSync, writeFileSync } from "node:fs";

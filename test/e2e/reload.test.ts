@@ -1,4 +1,4 @@
-/** What a reload of a running gateway keeps: connections, calls, buckets, upstreams, runtimes and networks. */
+/** A reload of a running gateway keeps connections, calls, buckets, upstreams, runtimes and networks. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, get, type IncomingMessage, type ServerResponse } from "node:http";

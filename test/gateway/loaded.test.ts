@@ -1,4 +1,4 @@
-/** What a gateway loads, and what its log says when it stops. */
+/** Tests of the packages that a gateway loads, and of its log when it stops. */
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { test } from "node:test";

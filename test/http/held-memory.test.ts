@@ -1,4 +1,4 @@
-/** What is held for clients: unread answers, with the pace at which they must be read, and whole bodies that wait. */
+/** Memory held for clients: unread answers, with the pace at which they must be read, and whole bodies that wait. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type ClientRequest, type IncomingMessage } from "node:http";

@@ -1,4 +1,4 @@
-/** What surfaces declare about bodies: `normalize`, which changes the body that steps read, and `renderRefusal`. */
+/** Declarations of surfaces about bodies: `normalize`, which changes the body that steps read, and `renderRefusal`. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ExchangeRecord } from "../../../src/pipeline/observe/record.ts";

@@ -1,4 +1,4 @@
-/** What plugins return: headers, some of which belong to the connection, and the bytes of `responseFlush`. */
+/** Values that plugins return: headers, some of which belong to the connection, and the bytes of `responseFlush`. */
 import assert from "node:assert/strict";
 import { test, describe, it } from "node:test";
 import {

@@ -1,5 +1,5 @@
 /**
- * What the step reads: the headers that are accepted as a client's trace (W3C Trace Context, section 3), and
+ * Input of the step: the headers that are accepted as a client's trace (W3C Trace Context, section 3), and
  * OpenTelemetry's variables.
  */
 import assert from "node:assert/strict";

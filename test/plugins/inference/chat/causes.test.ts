@@ -1,5 +1,5 @@
 /**
- * What operators see of the failures and the output of a worker, and the little that the client gets. See also
+ * Operators see the failures and the output of a worker, and the client gets little of them. See also
  * completions/hostile.slow.test.ts.
  */
 import assert from "node:assert/strict";
