@@ -34,8 +34,9 @@ export class AnswerBuilder {
 
   /** `json`: the text of the delta, if it is known. Returns false if the answer is too large. */
   add(delta: Json, json?: string): boolean {
-    this.#count(textOfDelta(delta));
-    if (!this.#call.request.streamed) return this.#message.add(delta);
+    const text = textOfDelta(delta);
+    this.#count(text);
+    if (!this.#call.request.streamed) return this.#message.add(delta, text);
     const { logprobs, ...own } = delta;
     if (logprobs === undefined) this.#passOn(json ?? JSON.stringify(own), null);
     else this.#passOn(JSON.stringify(own), null, JSON.stringify(logprobs));
@@ -82,8 +83,7 @@ class MessageBuilder {
   #chars = 0;
 
   /** Returns false if the answer is too large. */
-  add(delta: Json): boolean {
-    const { content, reasoning, called } = textOfDelta(delta);
+  add(delta: Json, { content, reasoning, called }: DeltaText): boolean {
     this.#content += content;
     this.#reasoning += reasoning;
     this.#chars += content.length + reasoning.length + called.length;
