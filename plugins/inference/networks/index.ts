@@ -1,4 +1,5 @@
 import { plaintextProblems, type ProductionProblem } from "sluice-gateway/internal/module";
+import { pointerKey } from "sluice-gateway/internal/toolkit";
 import { defineService } from "sluice-gateway/plugin";
 import type { Networks } from "sluice-gateway/services";
 import { kindFaults, type Options } from "./options.ts";
@@ -39,10 +40,10 @@ export function productionProblems(sections: Sections): ProductionProblem[] {
     const { kind = "openai", url, status } = network ?? {};
     if (url === undefined) return [];
     const what = `the network "${name}"`;
-    const own = kind === "openai" ? plaintextProblems(what, `/networks/${name}/url`, [url]) : [];
+    const at = `/networks/${pointerKey(name)}`;
+    const own = kind === "openai" ? plaintextProblems(what, `${at}/url`, [url]) : [];
     const statusUrls = status?.url === undefined ? [] : [status.url];
-    const pointer = `/networks/${name}/status/url`;
-    return [...own, ...plaintextProblems(`the status of ${what}`, pointer, statusUrls)];
+    return [...own, ...plaintextProblems(`the status of ${what}`, `${at}/status/url`, statusUrls)];
   });
 }
 
