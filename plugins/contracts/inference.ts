@@ -105,6 +105,8 @@ export type WorkerApi = "embeddings" | "responses" | "messages" | "count_tokens"
 
 export interface WholeMessage {
   readonly content: string;
+  /** The text in which the model says why it does not answer. Undefined if it answers. */
+  readonly refusal?: string | undefined;
   readonly reasoningContent: string | undefined;
   readonly toolCalls: readonly ToolCall[];
   /** The member `logprobs` of the choice. Undefined if it is missing or null. */

@@ -12,14 +12,16 @@ const entryChars = 64;
 
 interface DeltaText {
   readonly content: string;
+  readonly refusal: string;
   readonly reasoning: string;
   readonly called: string;
 }
 
 function textOfDelta(delta: Json): DeltaText {
-  const { content, reasoning_content: reasoning } = delta;
+  const { content, refusal, reasoning_content: reasoning } = delta;
   const called = callsOf(delta).map(({ name, text }) => name + text);
-  return { content: textOf(content), reasoning: textOf(reasoning), called: called.join("") };
+  const texts = { content: textOf(content), refusal: textOf(refusal) };
+  return { ...texts, reasoning: textOf(reasoning), called: called.join("") };
 }
 
 /** Each delta is a choice if the answer is streamed. Otherwise all deltas are one message. */
@@ -54,9 +56,9 @@ export class AnswerBuilder {
     return this.#message.message() ?? "nameless";
   }
 
-  #count({ content, reasoning, called }: DeltaText): void {
+  #count({ content, refusal, reasoning, called }: DeltaText): void {
     const { produced } = this;
-    const bytes = Buffer.byteLength(content + reasoning + called);
+    const bytes = Buffer.byteLength(content + refusal + reasoning + called);
     if (bytes > 0) produced.chunks++;
     produced.bytes += bytes;
     if (reasoning !== "") produced.reasoningChunks++;
@@ -75,6 +77,7 @@ export class AnswerBuilder {
 
 class MessageBuilder {
   #content = "";
+  #refusal = "";
   #reasoning = "";
   readonly #calls: OpenCall[] = [];
   /** The calls by index, which a later call can reuse. */
@@ -83,10 +86,11 @@ class MessageBuilder {
   #chars = 0;
 
   /** Returns false if the answer is too large. */
-  add(delta: Json, { content, reasoning, called }: DeltaText): boolean {
+  add(delta: Json, { content, refusal, reasoning, called }: DeltaText): boolean {
     this.#content += content;
+    this.#refusal += refusal;
     this.#reasoning += reasoning;
-    this.#chars += content.length + reasoning.length + called.length;
+    this.#chars += content.length + refusal.length + reasoning.length + called.length;
     for (const { index, id, name, text } of callsOf(delta)) {
       const call = this.#callAt(index, id);
       if (call.name === "") call.name = name;
@@ -104,6 +108,7 @@ class MessageBuilder {
     if (this.#calls.some(({ name }) => name === "")) return undefined;
     return {
       content: this.#content,
+      refusal: this.#refusal === "" ? undefined : this.#refusal,
       reasoningContent: this.#reasoning === "" ? undefined : this.#reasoning,
       toolCalls: this.#calls,
       logprobs: this.#logprobs.length === 0 ? undefined : { content: this.#logprobs },

@@ -67,9 +67,10 @@ function wholeOf(
   message: WholeMessage | undefined,
   charged: Charged,
 ): object {
-  const { content = "", reasoningContent, toolCalls = [], logprobs } = message ?? {};
+  const { content = "", refusal, reasoningContent, toolCalls = [], logprobs } = message ?? {};
   const { model, passes } = request;
   const calls = passes.includes("tools") ? toolCalls : [];
+  const hasOther = calls.length > 0 || refusal !== undefined;
   return {
     id,
     object: "chat.completion",
@@ -80,7 +81,8 @@ function wholeOf(
         index: 0,
         message: {
           role: "assistant",
-          content: content === "" && calls.length > 0 ? null : content,
+          content: content === "" && hasOther ? null : content,
+          ...(refusal !== undefined && { refusal }),
           ...(reasoningContent !== undefined && { reasoning_content: reasoningContent }),
           ...(calls.length > 0 && {
             tool_calls: calls.map((call, index) => toolCallMember(call, `${id}_${index}`)),

@@ -1,6 +1,7 @@
 /**
- * Sorts the deltas of a chat completion into the parts of an answer: reasoning, texts and calls of tools. One part is
- * open at a time. Pieces of further parts wait until it is closed, because a worker may write several calls at once.
+ * Sorts the deltas of a chat completion into the parts of an answer: reasoning, texts, refusals and calls of tools. One
+ * part is open at a time. Pieces of further parts wait until it is closed, because a worker may write several calls at
+ * once.
  */
 import { isAbsent, isObject } from "sluice-gateway/internal/toolkit";
 import type { Json } from "./check.ts";
@@ -13,8 +14,10 @@ const openBrace = 0x7b;
 
 const closeBrace = 0x7d;
 
+type TextKind = "reasoning" | "text" | "refusal";
+
 export interface Part {
-  readonly kind: "reasoning" | "text" | "call";
+  readonly kind: TextKind | "call";
   /** Empty if the worker has given the call none. */
   id: string;
   /** A call is not opened before it has a name. */
@@ -62,11 +65,12 @@ export class AnswerParts {
 
   /** The members of a delta or a message may be anything. */
   add(
-    { reasoning_content: reasoning, content, tool_calls: calls }: Json,
+    { reasoning_content: reasoning, content, refusal, tool_calls: calls }: Json,
     logprobs?: unknown,
   ): void {
     if (this.#hasReasoning && isText(reasoning)) this.#addText("reasoning", reasoning);
     if (isText(content)) this.#addText("text", content, logprobs);
+    if (isText(refusal)) this.#addText("refusal", refusal);
     if (Array.isArray(calls)) for (const call of calls) this.#addCall(call);
   }
 
@@ -78,7 +82,7 @@ export class AnswerParts {
     }
   }
 
-  #addText(kind: "reasoning" | "text", text: string, logprobs?: unknown): void {
+  #addText(kind: TextKind, text: string, logprobs?: unknown): void {
     const last = this.#queue.at(-1);
     const part = last?.kind === kind ? last : this.#push(kind, "", "");
     if (part !== undefined) this.#write(part, text, logprobs);

@@ -16,9 +16,9 @@ export function messageHead({ id, request }: Completion): object {
   return { id, type: "message", role: "assistant", model: request.model };
 }
 
-export function stopReason({ result }: Charged, hasToolCalls: boolean): string {
+export function stopReason({ result }: Charged, hasToolCalls: boolean, isRefused = false): string {
   if (result.finishReason === "length") return "max_tokens";
-  if (result.finishReason === "content_filter") return "refusal";
+  if (result.finishReason === "content_filter" || isRefused) return "refusal";
   return hasToolCalls ? "tool_use" : "end_turn";
 }
 
@@ -46,21 +46,23 @@ export function signatureOf(reasoning: string, { thinking, seal }: Rendering): s
 
 export function wholeMessage(rendering: Rendering): AnswerRenderer["whole"] {
   return (completion, message, charged) => {
-    const { content: text = "", reasoningContent = "", toolCalls = [] } = message ?? {};
+    const { content: said = "", refusal, reasoningContent = "", toolCalls = [] } = message ?? {};
     const content: string[] = [];
     if (reasoningContent !== "" && rendering.thinking !== "none") {
       const thinking = rendering.thinking === "shown" ? reasoningContent : "";
       const signature = signatureOf(reasoningContent, rendering);
       content.push(JSON.stringify({ type: "thinking", thinking, signature }));
     }
-    if (text !== "") content.push(JSON.stringify({ type: "text", text }));
+    for (const text of [said, refusal ?? ""]) {
+      if (text !== "") content.push(JSON.stringify({ type: "text", text }));
+    }
     const calls = toolCalls.filter(({ name }) => name !== "");
     const used = new Set<string>();
     calls.forEach(({ id, name, arguments: given }, index) => {
       const block = { type: "tool_use", id: toolUseId(completion.id, id, index, used), name };
       content.push(withMember(block, "input", inputOf(given)));
     });
-    const stop_reason = stopReason(charged, calls.length > 0);
+    const stop_reason = stopReason(charged, calls.length > 0, refusal !== undefined);
     const rest = { stop_reason, stop_sequence: null, usage: usageOf(charged) };
     const members = { ...messageHead(completion), ...rest };
     return withMember(members, "content", `[${content.join(",")}]`);

@@ -10,6 +10,7 @@ import { MessageEvents } from "./events.ts";
 /** The beginning of a delta as JSON, up to the name of the member with the text. */
 const deltas = {
   text: '"type":"text_delta","text"',
+  refusal: '"type":"text_delta","text"',
   reasoning: '"type":"thinking_delta","thinking"',
   call: '"type":"input_json_delta","partial_json"',
 };
@@ -23,6 +24,7 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   #kind: Part["kind"] = "text";
   readonly #callIds = new Set<string>();
   #reasoning = "";
+  #isRefused = false;
 
   constructor(completion: Completion, rendering: Rendering) {
     super(completion);
@@ -37,15 +39,18 @@ export class MessagesStream extends MessageEvents implements PartWriter {
   protected override finish(charged: Charged): object | undefined {
     this.#parts.end();
     if (this.#parts.isInvalid) return undefined;
-    return { stop_reason: stopReason(charged, this.#callIds.size > 0), stop_sequence: null };
+    const stop_reason = stopReason(charged, this.#callIds.size > 0, this.#isRefused);
+    return { stop_reason, stop_sequence: null };
   }
 
   open({ kind, id, name }: Part): void {
     this.#kind = kind;
+    this.#isRefused ||= kind === "refusal";
     const index = this.#index;
     const useId = kind === "call" ? toolUseId(this.completion.id, id, index, this.#callIds) : "";
     const block = {
       text: { type: "text", text: "" },
+      refusal: { type: "text", text: "" },
       reasoning: { type: "thinking", thinking: "", signature: "" },
       call: { type: "tool_use", id: useId, name, input: {} },
     };

@@ -77,13 +77,14 @@ function readMessage({
   logprobs,
 }: Readonly<Record<string, unknown>>): WholeMessage | undefined {
   if (!isObject(message)) return undefined;
-  const { content, reasoning_content: reasoningContent, reasoning } = message;
+  const { content, refusal, reasoning_content: reasoningContent, reasoning } = message;
   if (content !== null && content !== undefined && typeof content !== "string") return undefined;
   const thought = reasoningContent ?? reasoning;
   const toolCalls = readToolCalls(message["tool_calls"] ?? []);
   if (toolCalls === undefined) return undefined;
   return {
     content: content ?? "",
+    refusal: typeof refusal === "string" && refusal !== "" ? refusal : undefined,
     reasoningContent: typeof thought === "string" ? thought : undefined,
     toolCalls,
     logprobs: isObject(logprobs) ? logprobs : undefined,
@@ -106,10 +107,11 @@ function readToolCalls(value: unknown): ToolCall[] | undefined {
 
 function sizeOf({
   content,
+  refusal = "",
   reasoningContent = "",
   toolCalls,
 }: WholeMessage): Pick<WholeDocument, "writtenBytes" | "reasoningBytes"> {
   const calls = toolCalls.map((call) => call.name + call.arguments);
-  const writtenBytes = Buffer.byteLength([content, reasoningContent, ...calls].join(""));
+  const writtenBytes = Buffer.byteLength([content, refusal, reasoningContent, ...calls].join(""));
   return { writtenBytes, reasoningBytes: Buffer.byteLength(reasoningContent) };
 }

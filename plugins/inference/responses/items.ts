@@ -4,9 +4,13 @@ import type { EventWriter } from "./event-writer.ts";
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
-/** Per type of item: its events, the member with its text, and the type of its part. */
+/**
+ * Per type of item: its events, the member with its text, and the type of its part. A refusal is a message, too, but
+ * its part differs.
+ */
 const types = {
   message: ["response.output_text", "text", "output_text"],
+  refusal: ["response.refusal", "refusal", "refusal"],
   reasoning: ["response.reasoning_text", "text", "reasoning_text"],
   function_call: ["response.function_call_arguments", "arguments", undefined],
   custom_tool_call: ["response.custom_tool_call_input", "input", undefined],
@@ -80,15 +84,17 @@ export class Item {
   }
 
   #part(): object {
-    const [, , type] = types[this.#options.type];
-    const part = { type, text: this.#text };
+    const [, member, type] = types[this.#options.type];
+    const part = { type, [member]: this.#text };
     return type === "output_text" ? { ...part, annotations: [], logprobs: this.#logprobs } : part;
   }
 
   #item(status: ItemStatus, content: readonly object[]): object {
     const { type, id, call, seal } = this.#options;
+    if (type === "message" || type === "refusal") {
+      return { type: "message", id, status, role: "assistant", content };
+    }
     const item = { type, id };
-    if (type === "message") return { ...item, status, role: "assistant", content };
     if (call !== undefined) return { ...item, status, ...call, [types[type][1]]: this.#text };
     return { ...item, summary: [], content, encrypted_content: seal?.seal(this.#text) };
   }

@@ -25,7 +25,13 @@ export interface ResponseOutput {
   end(status: ItemStatus, response?: unknown): boolean;
 }
 
-const prefixes = { message: "msg", reasoning: "rs", function_call: "fc", custom_tool_call: "ctc" };
+const prefixes: Readonly<Record<ItemType, string>> = {
+  message: "msg",
+  refusal: "msg",
+  reasoning: "rs",
+  function_call: "fc",
+  custom_tool_call: "ctc",
+};
 /** Maximum length of the id of a call. Longer ones, and ids that occur twice, are replaced. */
 const maxIdLength = 64;
 
@@ -60,9 +66,8 @@ export class TranslatedOutput implements ResponseOutput, PartWriter {
   open({ kind, id, name }: Part): void {
     const { customTools, seal } = this.#options;
     const index = this.items.length;
-    const textType = kind === "text" ? "message" : "reasoning";
     const callType = customTools.has(name) ? "custom_tool_call" : "function_call";
-    const type: ItemType = kind === "call" ? callType : textType;
+    const type: ItemType = kind === "call" ? callType : kind === "text" ? "message" : kind;
     const ownId = `call_${this.#id}_${index}`;
     const call =
       kind === "call"

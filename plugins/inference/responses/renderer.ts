@@ -17,12 +17,12 @@ const incompleteReasons: ReadonlyMap<string | undefined, string> = new Map([
 export function responseRenderer(options: RenderOptions): AnswerRenderer {
   return {
     whole(completion, message, charged) {
-      const { content = "", reasoningContent = "", toolCalls = [], logprobs } = message ?? {};
+      const { content, refusal, reasoningContent, toolCalls = [], logprobs } = message ?? {};
       const response = new ResponseStream(completion, options, true);
       const calls = toolCalls.map(({ id, name, arguments: text }, index) => {
         return { index, id, function: { name, arguments: text } };
       });
-      const said = { reasoning_content: reasoningContent, content, tool_calls: calls };
+      const said = { reasoning_content: reasoningContent, content, refusal, tool_calls: calls };
       response.output.add({ delta: said, logprobs }, 0);
       return response.last(charged).json;
     },

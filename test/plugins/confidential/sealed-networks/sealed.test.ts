@@ -67,6 +67,13 @@ test("answers every API for models, and names what was verified", inTime, async 
   assert.doesNotMatch(listed, /plain/, "a model without evidence is not listed");
 });
 
+test("an answer in one piece has the text with which the model refuses", inTime, async (t) => {
+  const deltas = [{ refusal: "I cannot" }, { refusal: " help." }];
+  const local = await startLocalGateway(t, { script: { deltas } });
+  const { choices } = (await (await local.ask()).json()) as Record<string, unknown>;
+  assert.match(JSON.stringify(choices), /"content":null,"refusal":"I cannot help\."/);
+});
+
 test("a gateway that cannot be reached does not change what was verified", inTime, async (t) => {
   const signer = createSigner();
   const env = { SLUICE_POLICY_KEY: toBase64Url(signer.publicKey) };

@@ -88,6 +88,15 @@ describe("an answer in one piece", () => {
     assert.deepEqual((await chat.ask(thinking)).json.choices[0].message, message);
   });
 
+  it("contains the text with which the model refuses, and its bytes count", async () => {
+    const refusal = "I cannot help.";
+    const choices = [{ message: { role: "assistant", content: null, refusal } }];
+    chat.worker.script(whole({ usage: "none", extra: { choices } }));
+    const { json } = await chat.ask();
+    assert.deepEqual(json.choices[0].message, { role: "assistant", content: null, refusal });
+    assert.equal(json.usage.completion_tokens, Math.ceil(refusal.length / 4));
+  });
+
   it("may be empty", async () => {
     chat.worker.script(whole({ tokens: [] }));
     const { json } = await chat.ask();

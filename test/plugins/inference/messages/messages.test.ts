@@ -109,6 +109,20 @@ describe("a message in one piece", inTime, () => {
     });
   }
 
+  it("has the text with which the model refuses, and the stop reason refusal", async () => {
+    const content = [{ type: "text", text: "I cannot help." }];
+    gateway.worker.script(message({ content: null, refusal: "I cannot help." }));
+    const { json } = await gateway.create();
+    assert.deepEqual([json.stop_reason, json.content], ["refusal", content]);
+    gateway.worker.script(deltas([{ refusal: "I cannot" }, { refusal: " help." }]));
+    const { blocks, end } = assertEvents(await gateway.events());
+    assert.equal(end?.["delta"].stop_reason, "refusal");
+    assert.deepEqual(
+      blocks.map(({ type, text }) => ({ type, text })),
+      content,
+    );
+  });
+
   it("stops with end_turn for an unknown finish reason", async () => {
     gateway.worker.script(message({ content: "x" }, "something"));
     assert.equal((await gateway.create()).json.stop_reason, "end_turn");

@@ -89,14 +89,17 @@ function takeItem(rest: Event[], index: number, canBreak: boolean): Event {
   const { id, type } = added.item;
   const isText = type === "message" || type === "reasoning";
   const isCut = (): boolean => canBreak && rest.length === 0;
+  let partType = "";
   if (isText) {
     if (isCut()) return undefined;
     const part = rest.shift();
+    partType = part.part.type;
     assert.equal(part.type, "response.content_part.added");
     assert.deepEqual([part.item_id, part.output_index, part.content_index], [id, index, 0]);
-    assert.equal(part.part.text, "");
+    assert.equal(textOf(part.part), "");
   }
   let text = "";
+  const eventName = partType === "refusal" ? "refusal" : eventOfItem[type];
   for (;;) {
     const event = rest.shift();
     if (event === undefined) {
@@ -104,20 +107,21 @@ function takeItem(rest: Event[], index: number, canBreak: boolean): Event {
       return undefined;
     }
     assert.deepEqual([event.item_id, event.output_index], [id, index], event.type);
-    assert.ok(event.type.startsWith(`response.${eventOfItem[type]}.`), event.type);
+    assert.ok(event.type.startsWith(`response.${eventName}.`), event.type);
     if (event.type.endsWith(".delta")) {
       assert.notEqual(event.delta, "");
       text += event.delta;
       continue;
     }
-    assert.equal(event.text ?? event.arguments ?? event.input, text);
+    assert.equal(textOf(event), text);
     break;
   }
   if (isText) {
     if (isCut()) return undefined;
     const done = rest.shift();
     assert.equal(done.type, "response.content_part.done");
-    assert.deepEqual([done.item_id, done.part.text], [id, text]);
+    assert.deepEqual([done.item_id, done.part.type], [id, partType]);
+    assert.equal(textOf(done.part), text);
   }
   if (isCut()) return undefined;
   const done = rest.shift();
@@ -125,8 +129,12 @@ function takeItem(rest: Event[], index: number, canBreak: boolean): Event {
   assert.equal(done.output_index, index);
   const { item } = done;
   assert.deepEqual([item.id, item.type], [id, type]);
-  assert.equal(isText ? item.content[0].text : (item.arguments ?? item.input), text);
+  assert.equal(textOf(isText ? item.content[0] : item), text);
   return item;
+}
+
+function textOf({ text, refusal, arguments: called, input }: Event): unknown {
+  return text ?? refusal ?? called ?? input;
 }
 
 const eventOfItem: Readonly<Record<string, string>> = {

@@ -180,6 +180,25 @@ describe("a response fails, and is charged, after", inTime, () => {
   });
 });
 
+it("the text with which the model refuses is a part of its own type", inTime, async () => {
+  const content = [{ type: "refusal", refusal: "I cannot help." }];
+  gateway.worker.script(message({ content: null, refusal: "I cannot help." }));
+  const { json } = await gateway.create();
+  assertResponse(json);
+  gateway.worker.script(deltas([{ refusal: "I cannot" }, { refusal: " help." }]));
+  const events = await gateway.events();
+  for (const response of [json, assertEvents(events)]) {
+    const [{ type, role, content: parts }, ...others] = response.output;
+    assert.deepEqual([type, role, parts, others], ["message", "assistant", content, []]);
+    assert.equal(response.status, "completed");
+  }
+  const pieces = events.filter(({ type }) => type === "response.refusal.delta");
+  assert.deepEqual(
+    pieces.map(({ delta }) => delta),
+    ["I cannot", " help."],
+  );
+});
+
 describe("log probabilities", inTime, () => {
   const content = [{ token: "x", logprob: -1, bytes: [120], top_logprobs: [] }];
 
