@@ -1,6 +1,7 @@
 /** Step `default-model`: sends requests for models that no network lists to one that is listed. */
 import { defineStep, isObject } from "sluice-gateway/plugin";
 import { maxRequestBytes } from "../completions/answer.ts";
+import { withExactIntegers } from "../completions/exact-integers.ts";
 
 interface Options {
   readonly model?: string;
@@ -32,9 +33,10 @@ export default defineStep<Options>({
       requestBody(x) {
         const json = x.json();
         if (!json.ok || !isObject(json.value) || networks.unread()) return;
-        const { model: name } = json.value;
+        const members = withExactIntegers(json.value, x.body);
+        const { model: name } = members;
         if (typeof name !== "string" || networks.find(name) !== undefined) return;
-        x.replaceBody(Buffer.from(JSON.stringify({ ...json.value, model })));
+        x.replaceBody(Buffer.from(JSON.stringify({ ...members, model })));
       },
     };
   },

@@ -171,6 +171,19 @@ test("a default model answers for names that are not listed", inTime, async (t) 
   const local = await startLocalGateway(t, { env: { SLUICE_MODEL: "demo" } });
   const answer = await local.ask({ ...question, model: "claude-haiku" });
   assert.equal(((await answer.json()) as { model: string }).model, "demo");
+  const id = "12345678901234567890";
+  const call = { type: "tool_use", id: "call_1", name: "find", input: { id: "ID" } };
+  const result = { type: "tool_result", tool_use_id: "call_1", content: "none" };
+  const messages = [
+    { role: "assistant", content: [call] },
+    { role: "user", content: [result] },
+  ];
+  const body = JSON.stringify({ model: "claude-haiku", max_tokens: 30, messages });
+  const headers = { authorization: `Bearer ${localKey}`, "content-type": "application/json" };
+  const sent = { method: "POST", headers, body: body.replace('"ID"', id) };
+  const read = await fetch(`${local.url}/v1/messages`, sent);
+  assert.equal(read.status, 200, await read.text());
+  assert.match(JSON.stringify(local.remote.prompts.at(-1)), new RegExp(id), "the digits are kept");
   const without = await startLocalGateway(t);
   assert.equal((await without.ask({ ...question, model: "claude-haiku" })).status, 404);
 });
