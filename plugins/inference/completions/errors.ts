@@ -48,12 +48,19 @@ export function errorOfFailure(
   failure: InferenceFailure,
   attempt: AttemptFailure | undefined,
 ): CompletionError {
-  const { failedCheck: message, refusal, contextExceeded } = attempt ?? {};
-  if (message !== undefined) return completionError("VERIFICATION_FAILED", { message });
+  const { failedCheck, refusal, contextExceeded, cause } = attempt ?? {};
+  if (failedCheck !== undefined) {
+    return completionError("VERIFICATION_FAILED", { message: failedCheck });
+  }
   const code = refusal ?? codeOfFailure[failure];
-  if (code !== "INVALID_REQUEST" || contextExceeded === undefined) return completionError(code);
-  return completionError(code, { contextExceeded, message: contextMessage(contextExceeded) });
+  if (code !== "INVALID_REQUEST") return completionError(code);
+  if (contextExceeded !== undefined) {
+    return completionError(code, { contextExceeded, message: contextMessage(contextExceeded) });
+  }
+  return completionError(code, cause?.status === 413 ? { message: tooLargeMessage } : {});
 }
+
+const tooLargeMessage = "the request has more bytes than the server of the model accepts";
 
 /** The message of OpenAI for a prompt that is too long. Some clients read its wording. */
 function contextMessage({ limit, requested }: ContextExceeded): string {

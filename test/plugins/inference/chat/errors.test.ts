@@ -209,6 +209,13 @@ describe("a worker that fails before the first byte", inTime, () => {
       assertUnanswered(failing(said), status, code));
   }
 
+  it("413 is named, because a proxy before the worker often limits the size of requests", async () => {
+    chat.worker.script(failing(413), failing(413));
+    const { json: refused } = await chat.ask();
+    assert.match(refused.error.message, /more bytes than the server of the model accepts/);
+    while ((await chat.ask()).status !== 200);
+  });
+
   const json = { "content-type": "application/json" };
   const odd: readonly [string, Script][] = [
     ["cuts the connection", cutImmediately],
