@@ -52,10 +52,12 @@ export interface ServingWorker {
  */
 export type InferenceFailure = "rejected" | "notServed" | "unavailable" | "broken" | "timedOut";
 
-/** The context of the model is too short. Both numbers are the worker's token counts, undefined if not stated. */
+/** The context of the model is too short. The numbers are the worker's token counts, undefined if not stated. */
 export interface ContextExceeded {
   readonly limit: number | undefined;
   readonly requested: number | undefined;
+  /** The tokens of the prompt alone. Known only if the prompt fits, but not together with the tokens of the answer. */
+  readonly prompt?: number | undefined;
 }
 
 export interface AttemptFailure {

@@ -59,9 +59,16 @@ export interface FinalAnswer {
   readonly error?: string;
   /** The code of that error, such as INVALID_REQUEST. */
   readonly errorCode?: string;
-  /** The context of the model and the tokens of the prompt, if the prompt is too long and the enclave knows them. */
+  /**
+   * The context of the model and the tokens of the request, if it is too long and the enclave knows them. `prompt`: its
+   * tokens, if the prompt fits without the answer.
+   */
   readonly contextExceeded?:
-    | { readonly limit: number | undefined; readonly requested: number | undefined }
+    | {
+        readonly limit: number | undefined;
+        readonly requested: number | undefined;
+        readonly prompt?: number;
+      }
     | undefined;
   /** The report that the enclave signed, whether or not it is verified. Undefined if it is missing or unreadable. */
   readonly report: UsageReport | undefined;

@@ -138,10 +138,11 @@ async function openFrame(
 function contextOf(error: unknown): FinalFrame["contextExceeded"] {
   const context = isObject(error) ? error["context"] : undefined;
   if (!isObject(context)) return undefined;
-  const { limit, requested } = context;
+  const { limit, requested, prompt } = context;
   return {
     limit: isCount(limit) ? limit : undefined,
     requested: isCount(requested) ? requested : undefined,
+    ...(isCount(prompt) && { prompt }),
   };
 }
 

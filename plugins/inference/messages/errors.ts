@@ -39,10 +39,19 @@ export function renderError(
   };
 }
 
-/** Agents look for this wording, and shorten the conversation then. */
-function tooLong({ limit, requested }: NonNullable<CompletionError["contextExceeded"]>): string {
-  const isKnown = limit !== undefined && requested !== undefined;
-  return `prompt is too long${isKnown ? `: ${requested} tokens > ${limit} maximum` : ""}`;
+/**
+ * Agents look for the wording of Anthropic. They shorten the conversation if the prompt is too long, and ask for a
+ * shorter answer if the prompt fits.
+ */
+function tooLong({
+  limit,
+  requested,
+  prompt,
+}: NonNullable<CompletionError["contextExceeded"]>): string {
+  if (limit === undefined || requested === undefined) return "prompt is too long";
+  if (prompt === undefined) return `prompt is too long: ${requested} tokens > ${limit} maximum`;
+  const sum = `${prompt} + ${requested - prompt} > ${limit}`;
+  return `input length and \`max_tokens\` exceed context limit: ${sum}, decrease input length or \`max_tokens\` and try again`;
 }
 
 /** If the credit is used up, a retry is useless for a long time. */

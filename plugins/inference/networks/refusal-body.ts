@@ -40,6 +40,9 @@ export function readRefusal(body: Buffer, maxTokens: number | undefined): Refusa
 const limitPattern =
   /(?:context (?:length|size|window)|model length|must be <=)[^0-9]{0,40}([0-9]{1,10})/i;
 
+/** The tokens of the prompt, as vLLM and TGI name them. */
+const inputPattern = /([0-9]{1,10}) `?inputs?`? tokens/i;
+
 function limitIn(
   error: Readonly<Record<string, unknown>>,
   message: string,
@@ -47,11 +50,21 @@ function limitIn(
 ): ContextExceeded {
   const limit = countOf(error["n_ctx"]) ?? countOf(limitPattern.exec(message)?.[1]);
   const others = (message.match(/[0-9]{1,10}/g) ?? []).map(Number).filter((n) => n !== limit);
-  const prompt = countOf(error["n_prompt_tokens"]) ?? countOf(Math.max(0, ...others));
-  if (limit === undefined || prompt === undefined) return { limit, requested: undefined };
+  const most = countOf(error["n_prompt_tokens"]) ?? countOf(Math.max(0, ...others));
+  if (limit === undefined || most === undefined) return { limit, requested: undefined };
+  if (maxTokens !== undefined) {
+    const prompt = countOf(inputPattern.exec(message)?.[1]) ?? summand(others, maxTokens);
+    const isFitting = prompt !== undefined && prompt < limit && prompt + maxTokens > limit;
+    if (isFitting) return { limit, requested: prompt + maxTokens, prompt };
+  }
   // Some servers name only the tokens of the prompt, which fit without those of the answer.
-  const requested = prompt > limit ? prompt : prompt + (maxTokens ?? 0);
+  const requested = most > limit ? most : most + (maxTokens ?? 0);
   return { limit, requested: requested > limit ? requested : undefined };
+}
+
+/** Returns the number whose sum with `maxTokens` is also in the list. */
+function summand(numbers: readonly number[], maxTokens: number): number | undefined {
+  return numbers.find((n) => n !== maxTokens && numbers.includes(n + maxTokens));
 }
 
 function countOf(value: unknown): number | undefined {

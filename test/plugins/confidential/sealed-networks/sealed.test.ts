@@ -74,6 +74,17 @@ test("an answer in one piece has the text with which the model refuses", inTime,
   assert.match(JSON.stringify(choices), /"content":null,"refusal":"I cannot help\."/);
 });
 
+test("a request that is too long for the model is refused with its numbers", inTime, async (t) => {
+  const context = { limit: 4096, requested: 4100, prompt: 4000 };
+  const error = { code: "INVALID_REQUEST", message: "refused", context };
+  const final = { finish_reason: "error", error };
+  const script: Script = { deltas: [], final, report: { finish: "error" } };
+  const local = await startLocalGateway(t, { script });
+  const refused = await local.ask({ ...question, max_tokens: 100 }, "/v1/messages");
+  assert.equal(refused.status, 400);
+  assert.match(await refused.text(), /exceed context limit: 4000 \+ 100 > 4096, /);
+});
+
 test("a gateway that cannot be reached does not change what was verified", inTime, async (t) => {
   const signer = createSigner();
   const env = { SLUICE_POLICY_KEY: toBase64Url(signer.publicKey) };

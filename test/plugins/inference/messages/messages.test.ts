@@ -276,6 +276,15 @@ describe("a hostile worker", inTime, () => {
     const tooLong = await gateway.create();
     assert.equal(tooLong.json.error.message, "prompt is too long: 5000 tokens > 4096 maximum");
     assert.equal(tooLong.status, 400);
+    const inputs =
+      "'max_tokens' is too large: 100. This model's maximum context length is 4096 tokens and your request has 4000 input tokens (100 > 4096 - 4000).";
+    gateway.worker.script(reply({ message: inputs, type: "BadRequestError", code: 400 }));
+    const answerTooLong = await gateway.create();
+    assert.equal(answerTooLong.status, 400);
+    assert.equal(
+      answerTooLong.json.error.message,
+      "input length and `max_tokens` exceed context limit: 4000 + 100 > 4096, decrease input length or `max_tokens` and try again",
+    );
   });
 });
 

@@ -160,7 +160,9 @@ function read(document: unknown): ReturnType<typeof readRefusal> {
 }
 
 /** Forms of the error by which servers say that the context of 4,096 tokens is too short for 5,000. */
-const exceeded: Readonly<Record<string, readonly [text: string, maxTokens?: number]>> = {
+const exceeded: Readonly<
+  Record<string, readonly [text: string, maxTokens?: number, prompt?: number]>
+> = {
   OpenAI: [
     `{"error":{"message":"This model's maximum context length is 4096 tokens. However, your messages resulted in 5000 tokens.","type":"invalid_request_error","code":"context_length_exceeded"}}`,
   ],
@@ -171,6 +173,17 @@ const exceeded: Readonly<Record<string, readonly [text: string, maxTokens?: numb
   "vLLM, which names only the prompt": [
     `{"error":{"message":"'max_tokens' is too large: 1000. This model's maximum context length is 4096 tokens and your request has 4000 input tokens (1000 > 4096 - 4000)."}}`,
     1000,
+    4000,
+  ],
+  "vLLM, for an answer that is longer than the context": [
+    `{"error":{"message":"'max_tokens' is too large: 4980. This model's maximum context length is 4096 tokens and your request has 20 input tokens (4980 > 4096 - 20)."}}`,
+    4980,
+    20,
+  ],
+  "vLLM, with a prompt that fits": [
+    `{"object":"error","message":"Error code: 400. This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (1200 in the messages, 3800 in the completion).","code":400}`,
+    3800,
+    1200,
   ],
   "llama.cpp": [
     `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}`,
@@ -181,13 +194,15 @@ const exceeded: Readonly<Record<string, readonly [text: string, maxTokens?: numb
   TGI: [
     `{"error":"Input validation error: \`inputs\` tokens + \`max_new_tokens\` must be <= 4096. Given: 4000 \`inputs\` tokens and 1000 \`max_new_tokens\`","error_type":"validation"}`,
     1000,
+    4000,
   ],
 };
 
 test("a prompt that is too long is recognized with both numbers, whatever server refuses it", () => {
-  for (const [server, [text, maxTokens]] of Object.entries(exceeded)) {
+  for (const [server, [text, maxTokens, prompt]] of Object.entries(exceeded)) {
     const { contextExceeded } = readRefusal(Buffer.from(text), maxTokens);
-    assert.deepEqual(contextExceeded, { limit: 4096, requested: 5000 }, server);
+    const fits = prompt === undefined ? {} : { prompt };
+    assert.deepEqual(contextExceeded, { limit: 4096, requested: 5000, ...fits }, server);
   }
 });
 
