@@ -12,7 +12,8 @@ type Kind = (typeof kinds)[number];
 /** The members of a request that are sent to the model, in the four APIs. */
 const prompts = ["messages", "system", "input", "instructions"];
 /** The members of messages, items and parts that have texts. */
-const texts = ["content", "reasoning_content", "name", "text", "thinking", "output", "tool_calls"];
+const texts =
+  "content reasoning_content name text refusal thinking summary output tool_calls".split(" ");
 
 const kindList = { type: "array", items: { enum: kinds }, default: ["email", "iban", "card"] };
 const size = { type: "integer", minimum: 1, maximum: 2_097_152, default: 1_048_576 };

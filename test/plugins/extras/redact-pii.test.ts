@@ -126,6 +126,8 @@ for (const [api, request] of Object.entries({
       { type: "function_call_output", output: text },
       { type: "custom_tool_call", name: "pay", input: text },
       { type: "reasoning", content: [{ type: "reasoning_text", text }] },
+      { type: "reasoning", summary: [{ type: "summary_text", text }] },
+      { role: "assistant", content: [{ type: "refusal", refusal: text }] },
     ],
   }),
   messages: (text: string, number: unknown): object => ({
