@@ -91,10 +91,10 @@ class MessageBuilder {
     this.#refusal += refusal;
     this.#reasoning += reasoning;
     this.#chars += content.length + refusal.length + reasoning.length + called.length;
-    for (const { index, id, name, text } of callsOf(delta)) {
-      const call = this.#callAt(index, id);
-      if (call.name === "") call.name = name;
-      call.arguments += text;
+    for (const piece of callsOf(delta)) {
+      const call = this.#callOf(piece);
+      if (call.name === "") call.name = piece.name;
+      call.arguments += piece.text;
     }
     for (const entry of logprobsOf(delta)) {
       this.#chars += JSON.stringify(entry).length;
@@ -115,10 +115,10 @@ class MessageBuilder {
     };
   }
 
-  #callAt(index: number, id: string): OpenCall {
+  #callOf(piece: CallPiece): OpenCall {
+    const { index, id } = piece;
     const known = this.#open.get(index);
-    const isSame = known !== undefined && (id === "" || known.id === "" || known.id === id);
-    if (isSame) {
+    if (known !== undefined && !beginsAnother(known, piece)) {
       if (known.id === "") known.id = id;
       return known;
     }
@@ -128,6 +128,16 @@ class MessageBuilder {
     this.#open.set(index, call);
     return call;
   }
+}
+
+/**
+ * Returns true if a piece does not continue the last call of its index. Some servers repeat the name in every piece, and
+ * some give all calls the same index and no id.
+ */
+function beginsAnother(call: OpenCall, { id, name, text }: CallPiece): boolean {
+  if (id !== "" && call.id !== "") return id !== call.id;
+  if (name === "" || call.name === "") return false;
+  return name !== call.name || (call.arguments.endsWith("}") && text.startsWith("{"));
 }
 
 function logprobsOf({ logprobs }: Json): readonly unknown[] {

@@ -74,6 +74,26 @@ test("an answer in one piece has the text with which the model refuses", inTime,
   assert.match(JSON.stringify(choices), /"content":null,"refusal":"I cannot help\."/);
 });
 
+test("calls of tools without ids stay apart in an answer in one piece", inTime, async (t) => {
+  const piece = (name: string, text: string): object => ({
+    tool_calls: [{ index: 0, function: { name, arguments: text } }],
+  });
+  const pieces = [piece("read", '{"a":'), piece("read", "1}"), piece("read", '{"a":2}')];
+  const local = await startLocalGateway(t, {
+    script: { deltas: [...pieces, piece("list", "{}")] },
+  });
+  const { choices } = (await (await local.ask()).json()) as { choices: [{ message: object }] };
+  const message = choices[0].message as { tool_calls: { function: object }[] };
+  assert.deepEqual(
+    message.tool_calls.map((call) => call.function),
+    [
+      { name: "read", arguments: '{"a":1}' },
+      { name: "read", arguments: '{"a":2}' },
+      { name: "list", arguments: "{}" },
+    ],
+  );
+});
+
 test("a request that is too long for the model is refused with its numbers", inTime, async (t) => {
   const context = { limit: 4096, requested: 4100, prompt: 4000 };
   const error = { code: "INVALID_REQUEST", message: "refused", context };
