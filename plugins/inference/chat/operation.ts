@@ -148,10 +148,18 @@ const stream = {
 
 const choice = objectOf({
   index: { const: 0 },
-  message: objectOf({ role: { const: "assistant" }, content: text, reasoning_content: text }, [
-    "role",
-    "content",
-  ]),
+  message: objectOf(
+    {
+      role: { const: "assistant" },
+      content: {
+        description: "Null if the model only refuses or calls tools.",
+        type: ["string", "null"],
+      },
+      refusal: { description: "Why the model does not answer.", ...text },
+      reasoning_content: text,
+    },
+    ["role", "content"],
+  ),
   finish_reason: text,
 });
 
