@@ -69,6 +69,8 @@ export class Item {
   close(status: ItemStatus): object {
     const { type, call } = this.#options;
     const [event, member] = types[type];
+    // Some models write nothing for a call without arguments, and clients parse them as JSON.
+    if (type === "function_call" && this.#text === "" && status === "completed") this.add("{}");
     const isComplete = call !== undefined && readObject(this.#text) !== undefined;
     const own = isComplete ? "completed" : status;
     if (type === "custom_tool_call") {

@@ -108,7 +108,10 @@ describe("calls of tools", inTime, () => {
     assert.deepEqual(await callsAfter(deltas([callDelta(0, "not json", first)])), [
       ["call_1", "f", "not json"],
     ]);
-    assert.deepEqual(await callsAfter(deltas([callDelta(0, "", first)])), [["call_1", "f", ""]]);
+  });
+
+  it("without arguments have an empty object, which clients can parse", async () => {
+    assert.deepEqual(await callsAfter(deltas([callDelta(0, "", first)])), [["call_1", "f", "{}"]]);
   });
 });
 
