@@ -13,6 +13,10 @@ import type { Reference } from "./reference.ts";
 
 /** Time until a reference that has given no answer is asked again. */
 const retryMs = 100;
+/** Maximum number of lost references after which a call gets the whole time again. */
+const maxLost = 2;
+
+type FailedAnswer = Extract<LedgerAnswer, { kind: "failed" }>;
 
 export interface HeadReadDeps {
   readonly reference: Reference;
@@ -24,16 +28,17 @@ export interface HeadReadDeps {
 /** Ends the request. Never rejects. */
 export async function readHead(request: NodeRequest, deps: HeadReadDeps): Promise<void> {
   const { reference, clock } = deps;
-  const deadline = clock.monotonic() + maxWaitMs;
-  let failure: Extract<LedgerAnswer, { kind: "failed" }> = {
-    kind: "failed",
-    reason: "unreachable",
-  };
+  let deadline = clock.monotonic() + maxWaitMs;
+  let failure: FailedAnswer = { kind: "failed", reason: "unreachable" };
+  let lost = 0;
   while (await reference.ready()) {
     const { node } = reference;
     if (node === undefined) break;
-    const answer = await deps.send(node, request);
-    if (answer.kind === "failed") {
+    const answer = await answerOf(node, request, deps);
+    if (answer === "lost") {
+      // The next reference can answer, however long the last one was silent.
+      if (++lost <= maxLost) deadline = clock.monotonic() + maxWaitMs;
+    } else if (answer.kind === "failed") {
       failure = answer;
       await node.probe();
     } else if (
@@ -46,6 +51,19 @@ export async function readHead(request: NodeRequest, deps: HeadReadDeps): Promis
     if (reference.node === node) await new Promise<void>((done) => clock.after(retryMs, done));
   }
   request.onError(failure.reason, failure.cause);
+}
+
+/** Does not wait for a node that is not the reference any more, because its answer could not be used. */
+async function answerOf(
+  node: PooledNode,
+  request: NodeRequest,
+  { reference, send }: HeadReadDeps,
+): Promise<LedgerAnswer | "lost"> {
+  const { promise, resolve } = Promise.withResolvers<"lost">();
+  using _listener = reference.onChange(() => {
+    if (reference.node !== node) resolve("lost");
+  });
+  return await Promise.race([send(node, request), promise]);
 }
 
 /** Raises the floor. Returns false if the answer is below it, or cannot be right. */

@@ -189,6 +189,17 @@ test("a node that is lost while its finalized head is checked has not given an e
   assert.ok(!series.some((name) => name.includes("empty_answer")), series.join(" "));
 });
 
+test("a call that waits for a silent reference is answered by the next one", async () => {
+  await using silent = await startBlockNode("silent");
+  await using next = await startBlockNode("next");
+  await using under = await startPool([silent.url, next.url], { headersMs: 3_600_000 });
+  await under.probed;
+  silent.stalls = () => true;
+  next.finalized = 99;
+  assert.equal(await under.outcomeInTime(finalizedHead), quoted(99));
+  assert.deepEqual(under.exclusionReasons(), ["unreachable", undefined]);
+});
+
 test("the finalized head does not go back when a node changes its runtime", async () => {
   await using ahead = await startBlockNode("ahead", { finalized: 99 });
   await using behind = await startBlockNode("behind", { finalized: 97 });
