@@ -107,6 +107,9 @@ function convert(node: Located, error: SchemaError): boolean {
       return retype(node, error, typesOf(error.params["allowedValues"]));
     case "const":
       return retype(node, error, typesOf([error.params["allowedValue"]]));
+    case "pattern":
+      // The value may also be a number, as that of `server.threads`.
+      return retype(node, error, [error.parentSchema?.["type"]].flat());
     default:
       return false;
   }

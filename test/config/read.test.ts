@@ -65,14 +65,16 @@ test("a value from the environment is converted to the type that the schema requ
   const config = read(
     `version: 1
 environment: \${GATEWAY_ENV}
-server: { port: "\${PORT}", drainSeconds: "\${DRAIN}" }
+server: { port: "\${PORT}", drainSeconds: "\${DRAIN}", threads: "\${THREADS}" }
 upstreams: { a: { urls: "http://a", singleFlight: "\${SHARE}" } }
 ${routes}`,
-    { GATEWAY_ENV: "stage", PORT: "81", DRAIN: "1.5", SHARE: "false" },
+    { GATEWAY_ENV: "stage", PORT: "81", DRAIN: "1.5", THREADS: "2", SHARE: "false" },
   );
   assert.equal(config.environment, "stage");
   assert.equal(config.server.port, 81);
   assert.equal(config.server.drainSeconds, 1.5);
+  // This one may also be the text "auto".
+  assert.equal(config.server.threads, 2);
   assert.equal(upstreamIn(config, "a")["singleFlight"], false);
 });
 
