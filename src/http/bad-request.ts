@@ -39,7 +39,7 @@ export function answerBadRequest(error: NodeJS.ErrnoException, socket: Socket): 
 }
 
 /** Returns the current response on a socket of node:http. Responses to pipelined requests follow one by one. */
-function responseOn(socket: Socket): ServerResponse | undefined {
+export function responseOn(socket: Socket): ServerResponse | undefined {
   const current = "_httpMessage" in socket ? socket._httpMessage : undefined;
   return current instanceof ServerResponse ? current : undefined;
 }

@@ -12,6 +12,7 @@ import type { Arrival, Runtime, Upgrade } from "../pipeline/run/runtime.ts";
 import type { ClientRequest } from "../message/request-head.ts";
 import { run } from "../pipeline/run/run.ts";
 import type { Clock } from "../plugin.ts";
+import { responseOn } from "./bad-request.ts";
 import { ExchangeResponse } from "./node-response.ts";
 import { framingFault, type FramingFault } from "./framing.ts";
 import { alive, healthAnswer, type Readiness } from "./readiness.ts";
@@ -87,6 +88,8 @@ export class Dispatcher {
 
   takesUpgrade(req: IncomingMessage): boolean {
     if (!asksForWebSocket(req) || framingFault(req) !== undefined) return false;
+    // An earlier request on the connection has no answer yet, which would be lost.
+    if (responseOn(req.socket) !== undefined) return false;
     const match = this.#generation.router.find("GET", locate(req).path);
     return match.kind === "route" && match.route.config.websocket;
   }

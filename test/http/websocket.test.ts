@@ -139,6 +139,30 @@ it("an upgrade on another route, to another protocol or in another version is tr
   }
 });
 
+it("an upgrade after a request that is not answered yet is treated like an ordinary request", async () => {
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  const slow: SurfaceHooks = {
+    async answer() {
+      asked.resolve();
+      await answer.promise;
+      return { status: 200, body: "slow" };
+    },
+  };
+  await using served = await serve([{ path: "/slow", surface: slow }, route(echo)]);
+  using client = rawClient(served.port);
+  const upgrade =
+    "GET /socket HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n" +
+    `sec-websocket-version: 13\r\nsec-websocket-key: ${"A".repeat(22)}==\r\n\r\n`;
+  // The fast path leaves HEAD, and thus the whole connection, to node:http.
+  client.send(`HEAD /slow HTTP/1.1\r\nhost: x\r\n\r\n${upgrade}`);
+  await asked.promise;
+  answer.resolve();
+  const received = await client.until("only WebSocket connections");
+  assert.match(received, /^HTTP\/1\.1 200 .*HTTP\/1\.1 426 /s);
+  assert.deepEqual(served.errors, []);
+});
+
 it("a message above the limit closes with 1009", async () => {
   await using served = await serve([route(echo)]);
   const client = await open(served);
