@@ -120,7 +120,7 @@ function readChainType(value: unknown): string | undefined {
   return isObject(value) ? Object.keys(value)[0] : readText(value);
 }
 
-/** Reads the finalized head first, so that the latest block is not older. */
+/** The latest block is not older than the finalized one, although it may come from a node that is a little behind. */
 async function readHeads(chain: Chain, context: ToolContext) {
   const finalized = await callAndRead(chain, "chain_getFinalizedHead", "", context, readHash);
   if (!finalized.ok) return finalized;
@@ -130,7 +130,15 @@ async function readHeads(chain: Chain, context: ToolContext) {
     latestNumber: callAndRead(chain, "chain_getHeader", "", context, numberOf),
   });
   if (!numbers.ok) return numbers;
-  return { ok: true, value: { finalizedHash: finalized.value, ...numbers.value } } as const;
+  const { finalizedNumber, latestNumber } = numbers.value;
+  return {
+    ok: true,
+    value: {
+      finalizedHash: finalized.value,
+      finalizedNumber,
+      latestNumber: Math.max(finalizedNumber, latestNumber),
+    },
+  } as const;
 }
 
 function readHash(value: unknown): string | undefined {

@@ -47,7 +47,7 @@ export function methodTools(chain: Chain): Tool<never>[] {
       properties: {
         namespace: {
           type: "string",
-          description: "List only methods hashSource name starts with this text, such as state_.",
+          description: "List only methods whose name starts with this text, such as state_.",
         },
       },
     },

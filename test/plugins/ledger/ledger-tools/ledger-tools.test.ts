@@ -314,6 +314,11 @@ describe("ledger_getChainStats", () => {
     });
   }
 
+  it("does not report a latest block below the finalized one, which another node has", async () => {
+    const behind = { ...whole, latestNumber: 7 };
+    assert.deepEqual(await statsOf({ chain_getHeader: header("0x5") }), behind);
+  });
+
   it("fails if one call fails or returns an invalid answer", async () => {
     for (const call of Object.keys(stats)) {
       const say = (said: Said): ToolsScript => ({ node: { ...stats, [call]: said } });
