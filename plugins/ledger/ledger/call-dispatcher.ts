@@ -1,5 +1,5 @@
 /** Answers calls of whitelisted methods from the cache, from an identical call in flight, or from a node. */
-import type { Http1Carrier } from "sluice-gateway/internal/http";
+import type { Backend, Http1Carrier } from "sluice-gateway/internal/http";
 import type { Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import { bodyOf, type JsonBody } from "./json-body.ts";
 import { AnswerCache } from "./cache.ts";
@@ -66,7 +66,8 @@ export class CallDispatcher {
       return kept;
     }
     const joined = sharing ? methodState.sharedCalls.get(key) : undefined;
-    if (joined !== undefined) {
+    // While no node is usable, a further call would have to wait for the same node.
+    if (joined !== undefined && !(joined.isStuck && this.#pool.ready)) {
       methodState.fromSharedCall.add(1);
       joined.join(waiter);
       return undefined;
@@ -152,6 +153,7 @@ class SharedCall implements NodeRequest, JoinableCall {
   readonly #first: CallListener;
   #others: CallListener[] | undefined;
   #carrier: Http1Carrier | undefined;
+  #node: Pick<Backend, "isEjected"> | undefined;
   #released = 0;
   #isReleased = false;
   #hasEnded = false;
@@ -197,6 +199,14 @@ class SharedCall implements NodeRequest, JoinableCall {
     if (this.#others === undefined) this.#others = [waiter];
     else this.#others.push(waiter);
     waiter.waitsFor = this;
+  }
+
+  get isStuck(): boolean {
+    return this.#node?.isEjected === true;
+  }
+
+  onAttempt(node: Pick<Backend, "isEjected">): void {
+    this.#node = node;
   }
 
   onCarrier(carrier: Http1Carrier | undefined): void {

@@ -18,6 +18,8 @@ export interface CallListener {
 
 /** A call in flight that further callers may join. */
 export interface JoinableCall {
+  /** True if it waits for a node that the pool has ejected, which may never answer. */
+  readonly isStuck: boolean;
   join(listener: CallListener): void;
   /**
    * Called at most once by each listener, when it does not need the answer any more. After all listeners have called it,

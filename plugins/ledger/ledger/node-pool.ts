@@ -4,7 +4,7 @@
  * The outcome is reported to methods of the request object, which avoids a promise and a closure per call. Params are
  * text, so that a call of usual size costs one string concatenation and one write.
  */
-import type { Absence, Http1Carrier } from "sluice-gateway/internal/http";
+import type { Absence, Backend, Http1Carrier } from "sluice-gateway/internal/http";
 import type { Clock, Log, Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerFailure } from "sluice-gateway/services";
 import type { PoolConfig } from "./options.ts";
@@ -43,6 +43,8 @@ export interface NodeRequest {
   readonly block?: BlockOfCall | undefined;
   /** Number of nodes that must give the same answer (default 1). */
   readonly quorum?: number | undefined;
+  /** Called before each attempt, with its node. Not called for finalized heads and with a quorum. */
+  onAttempt?(node: Pick<Backend, "isEjected">): void;
   /**
    * Called when the call is queued for a connection or gets one, and with undefined when it has left it. It may be
    * aborted as long as it was not sent completely; the request is not called any more then. Not called for calls over

@@ -287,6 +287,7 @@ export class Pool {
   #sendTo(node: PooledNode, call: PooledCall): void {
     call.tried.push(node);
     call.attempts++;
+    call.request.onAttempt?.(node);
     node.client.send(new Attempt(call, node, this.#clock.monotonic(), this));
   }
 

@@ -6,6 +6,7 @@ import { createMetrics } from "../../../../src/base/metrics.ts";
 import { HeldBytes } from "../../../../src/memory/held-bytes.ts";
 import { TextNode } from "../ledger-ws/text-node.ts";
 import { hash, request } from "./fixture.ts";
+import { startBlockNode, type BlockNode } from "./pool/block-node.ts";
 import { startPool, until, type PoolUnderTest } from "./pool/nodes.ts";
 import type { LedgerOptions } from "./start-ledger.ts";
 
@@ -232,6 +233,29 @@ describe("single flight", () => {
     assert.equal(node.count("chain_getHead"), 1);
     await call("chain_getHead");
     assert.equal(node.count("chain_getHead"), 2);
+  });
+
+  it("does not join a call that waits for an ejected node, while another one is usable", async () => {
+    await using a = await startBlockNode("a");
+    await using b = await startBlockNode("b");
+    const options = { singleFlight: true, headersMs: 600_000 };
+    await using pool = await startPool([a.url, b.url], options);
+    await pool.probed;
+    const name = "system_properties";
+    const asked = ({ received }: BlockNode): number =>
+      received.filter(({ body }) => body.includes(name)).length;
+    for (const node of [a, b]) node.stalls = (method) => method === name;
+    const stuck = answer(pool.call(name));
+    await until(() => asked(a) + asked(b) > 0);
+    const [silent, other, text] = asked(a) > 0 ? [a, b, '"b"'] : [b, a, '"a"'];
+    silent.stalls = () => true;
+    other.stalls = () => false;
+    await pool.probes(() => pool.exclusionReasons().includes("unreachable"));
+    const joined = [answer(pool.call(name)), answer(pool.call(name))];
+    for (const ended of await Promise.all(joined)) assert.deepEqual(ended, ["result", text]);
+    assert.equal(asked(other), 1);
+    await pool.close();
+    assert.deepEqual(await stuck, ["failed", "unreachable"]);
   });
 
   it("does not join calls that depend on the pool, write, or have different params", async () => {
