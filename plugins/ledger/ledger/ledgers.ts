@@ -16,6 +16,7 @@ import { copyBody, type JsonBody } from "./json-body.ts";
 import type { MethodState } from "./method-state.ts";
 import type { NodeStatus } from "./node-pool.ts";
 import { poolConfig, type Options, type PoolConfig } from "./options.ts";
+import { Floor } from "./pool/floor.ts";
 import { Pool, type LedgerDeps } from "./pool/pool.ts";
 import { readRpc, type RpcContext } from "./rpc.ts";
 import { Submissions } from "./submit/submissions.ts";
@@ -44,7 +45,12 @@ export function openLedgers(
   const chainOf = (name: string): Chain | undefined => {
     const config = poolConfig(options, name, host);
     if (config === undefined) return undefined;
-    const open = (): Chain => openChain(config, host);
+    const floor = keep(
+      `floor of ${name}`,
+      () => new Floor(host.threads, name),
+      () => {},
+    );
+    const open = (): Chain => openChain(config, floor, host);
     const chain = keep(JSON.stringify(config), open, (opened) => opened.close());
     inUse.set(name, chain);
     return chain;
@@ -65,10 +71,10 @@ export function openLedgers(
   };
 }
 
-function openChain(upstream: PoolConfig, host: Host): Chain {
-  const { clock, log, metrics, compute, threads } = host;
+function openChain(upstream: PoolConfig, floor: Floor, host: Host): Chain {
+  const { clock, log, metrics, compute } = host;
   const shared = { upstream, clock, log, metrics };
-  const pool = new Pool({ ...shared, threads });
+  const pool = new Pool({ ...shared, floor });
   const { ledger, close } = openLedger({ ...shared, pool });
   return { pool, ledger, close, decoder: new ChainDecoder({ ledger, compute, clock }) };
 }

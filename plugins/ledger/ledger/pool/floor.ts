@@ -1,8 +1,12 @@
-/** The highest finalized block that clients of any thread of the process may know. */
+/**
+ * The highest finalized block of an upstream that clients of the process may know, in any thread. It outlives a reload,
+ * after which other nodes may be used.
+ */
 import type { Threads } from "sluice-gateway/plugin";
 
 export class Floor {
   readonly #height: Int32Array;
+  #genesis: string | undefined;
 
   constructor(threads: Threads | undefined, pool: string) {
     const bytes = Int32Array.BYTES_PER_ELEMENT;
@@ -18,6 +22,12 @@ export class Floor {
     for (let known = this.height; known < height; known = this.height) {
       if (Atomics.compareExchange(this.#height, 0, known, height) === known) return;
     }
+  }
+
+  /** Blocks of another chain do not count. */
+  setChain(genesis: string): void {
+    if (this.#genesis !== undefined && this.#genesis !== genesis) this.reset();
+    this.#genesis = genesis;
   }
 
   reset(): void {

@@ -38,7 +38,6 @@ export class NodeHealth {
   readonly firstProbe: Promise<void>;
   readonly #options: NodeHealthOptions;
   readonly #timers: readonly Disposable[];
-  /** The genesis hash that every node must have. Undefined if it is not known yet. */
   #genesis: string | undefined;
   /** Sum of the changes of all nodes at the last review. */
   #changes = 0;
@@ -63,6 +62,11 @@ export class NodeHealth {
       node.onProbed = () => this.review();
     }
     this.firstProbe = this.probe();
+  }
+
+  /** The genesis hash that every node must have. Undefined if it is not known yet. */
+  get genesis(): string | undefined {
+    return this.#genesis;
   }
 
   async probe(): Promise<void> {

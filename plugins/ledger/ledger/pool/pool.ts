@@ -3,7 +3,7 @@
  * chosen round-robin among those that have its block. A read that fails is retried on at most two other nodes.
  */
 import { causeOf, chooseBackend, failureCounter, roundRobin } from "sluice-gateway/internal/http";
-import type { Clock, Threads, UpstreamFailure } from "sluice-gateway/plugin";
+import type { Clock, UpstreamFailure } from "sluice-gateway/plugin";
 import type { LedgerAnswer, LedgerNode } from "sluice-gateway/services";
 import type {
   AnswerKind,
@@ -24,7 +24,7 @@ import { PooledCall } from "./pooled-call.ts";
 import { openNodes, type PooledNode } from "./pooled-node.ts";
 import { QuorumCall } from "./quorum-call.ts";
 import { readHead, type HeadReadDeps } from "./read-head.ts";
-import { Floor } from "./floor.ts";
+import type { Floor } from "./floor.ts";
 import { Reference } from "./reference.ts";
 
 /** The first attempt and two more. */
@@ -36,13 +36,14 @@ export interface LedgerDeps extends NodesDeps {
 }
 
 interface PoolDeps extends NodesDeps {
-  readonly threads?: Threads | undefined;
+  readonly floor: Floor;
 }
 
 export class Pool {
   readonly reference: Reference;
   readonly nodes: readonly LedgerNode[];
   readonly #health: NodeHealth;
+  readonly #floor: Floor;
   readonly #clock: Clock;
   readonly #metrics: PoolMetrics;
   readonly #countFailure: (failure: UpstreamFailure) => void;
@@ -54,9 +55,10 @@ export class Pool {
   #chain = 0;
 
   /** Throws if a URL is invalid. */
-  constructor({ upstream, clock, log, metrics, threads }: PoolDeps) {
+  constructor({ upstream, clock, log, metrics, floor }: PoolDeps) {
     const nodes = openNodes({ upstream, clock, log, metrics });
     const isAlone = nodes.length === 1;
+    this.#floor = floor;
     this.#clock = clock;
     this.#metrics = poolMetrics(metrics, upstream.name);
     this.#countFailure = failureCounter(upstream.name, metrics);
@@ -75,7 +77,7 @@ export class Pool {
       nodes,
       callable: () => this.#callable,
       probe: () => this.#health.probe(),
-      floor: new Floor(threads, upstream.name),
+      floor,
       clock,
       log,
     });
@@ -211,7 +213,8 @@ export class Pool {
   }
 
   #onReviewed(): void {
-    const { chain, nodes, best } = this.#health;
+    const { chain, genesis, nodes, best } = this.#health;
+    if (genesis !== undefined) this.#floor.setChain(genesis);
     // Clients may know blocks that were reported before the chain was first known.
     if (chain !== this.#chain && this.#chain !== 0) this.reference.reset();
     if (chain !== this.#chain) this.#blocks?.clear();

@@ -57,9 +57,11 @@ export class Reference {
 
   constructor(deps: ReferenceDeps) {
     this.#deps = deps;
-    // The first node in the configuration is used until the nodes have been probed.
+    // The first node in the configuration is used until the nodes have been probed, unless clients know a block of the
+    // nodes before a reload, which it may not have.
     const [node] = deps.nodes;
-    this.#state = node === undefined ? { kind: "closed" } : { kind: "following", node };
+    if (node === undefined) this.#state = { kind: "closed" };
+    else this.#state = this.floor ? this.#choosing() : { kind: "following", node };
   }
 
   /** Undefined while the pool is choosing. */
@@ -118,12 +120,7 @@ export class Reference {
     if (node?.label !== label) return;
     const { clock, probe } = this.#deps;
     this.#avoidUntil.set(node, clock.monotonic() + avoidMs);
-    const again = (): void => {
-      void probe();
-      this.#choose();
-    };
-    const timer = clock.every(chooseMs, again);
-    this.#state = { kind: "choosing", since: clock.monotonic(), timer };
+    this.#state = this.#choosing();
     this.#confirming = undefined;
     this.#behindSince = undefined;
     this.#changed();
@@ -156,6 +153,19 @@ export class Reference {
     if (this.#state.kind === "choosing") this.#state.timer[Symbol.dispose]();
     this.#state = { kind: "closed" };
     this.#changed();
+  }
+
+  #choosing(): State {
+    const { clock, probe } = this.#deps;
+    const again = (): void => {
+      void probe();
+      this.#choose();
+    };
+    return {
+      kind: "choosing",
+      since: clock.monotonic(),
+      timer: clock.every(chooseMs, again),
+    };
   }
 
   #leave(node: PooledNode, reason: string): void {

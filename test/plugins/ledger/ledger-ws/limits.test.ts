@@ -215,3 +215,21 @@ test("a follow fails after two seconds if no node has finalized what the client 
   assert.match(await client.ask(follow), /-32603/);
   assert.match(await client.ask(request("chain_getFinalizedHead")), /-32603/);
 });
+
+test("the finalized head does not go back when a reload changes the nodes", async () => {
+  await using ahead = await ChainNode.start();
+  await using behind = await ChainNode.start();
+  await using gateway = await startGateway(ahead, behind);
+  const { key } = await gateway.issue({});
+  await using client = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
+  ahead.advance(101);
+  const head = request("chain_getFinalizedHead");
+  assert.ok((await client.ask(head)).includes(hashOf(101)));
+  const { text } = gateway.gateway.config;
+  const urls = `urls: ${behind.url},${ahead.url}`;
+  await gateway.write(text.replace(/urls: \$\{LEDGER_RPC_URL.*/, urls));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  // An open connection keeps the nodes that it has.
+  await using next = await connectWs(`${gateway.url}/v1/ledger/rpc`, { key });
+  assert.ok((await next.ask(head)).includes(hashOf(101)));
+});
