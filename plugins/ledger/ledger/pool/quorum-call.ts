@@ -83,7 +83,10 @@ export class QuorumCall {
   }
 
   #continue(): void {
-    if (this.#inFlight > 0 || this.#askNext()) return;
+    if (this.#inFlight > 0) return;
+    // The callers have left, and the params are not kept any more.
+    if (!this.#request.retry) return this.#giveUp();
+    if (this.#askNext()) return;
     if (this.#votes.length < needed || this.#round === maxRounds) return this.#giveUp();
     this.#round++;
     this.#asked = [];

@@ -1,6 +1,6 @@
 /** The option `quorum` of a method, end to end: clients over HTTP and WebSocket, and nodes that answer given bytes. */
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, before, describe, it, test } from "node:test";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { hash, request } from "../ledger/fixture.ts";
 import { TextNode } from "../ledger-ws/text-node.ts";
@@ -132,3 +132,38 @@ for (const [surface, ask] of surfaces) {
     });
   });
 }
+
+test("nodes are not asked again after the client has left, and their disagreement is not charged", async () => {
+  const pair = [first, second];
+  for (const [i, node] of pair.entries()) {
+    node.held.add("state_call");
+    node.results.set("state_call", `"0x0${i}"`);
+    // The answer to a call without params.
+    node.results.set("state_call []", '"0xff"');
+  }
+  const held = async (bytes: number): Promise<void> => {
+    const line = `sluice_held_bytes{kind="request"} ${bytes}\n`;
+    while (!(await (await fetch(`${gateway.adminUrl}/metrics`)).text()).includes(line));
+  };
+  const leaving = new AbortController();
+  // Longer than what is served without being counted.
+  const body = request("state_call", JSON.stringify(["left", `0x${"00".repeat(100_000)}`]));
+  const { key, workspaceId } = await gateway.issue({});
+  const asked = fetch(`${gateway.url}/pair`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body,
+    signal: leaving.signal,
+  }).catch(() => "left");
+  await held(body.length);
+  while (pair.some(({ calls }) => !calls.some((call) => call.includes('"left"'))))
+    await new Promise(setImmediate);
+  leaving.abort();
+  assert.equal(await asked, "left");
+  await held(0);
+  for (const node of pair) node.release();
+  while (gateway.gateway.listener.running > 0) await new Promise(setImmediate);
+  const usage = await gateway.gateway.use("metering")!.workspaceUsage(workspaceId);
+  assert.equal(usage.includedMilliCu, 0);
+  for (const { calls } of pair) assert.ok(!calls.includes("state_call []"));
+});
