@@ -386,7 +386,7 @@ class HeldMessages {
   /** If the messages are released meanwhile, the call keeps nothing of its body. */
   async waitFor(rpc: LedgerRpc, running: Promise<RpcAnswer>): Promise<RpcAnswer> {
     if (this.#isReleased) rpc.release();
-    this.#waiting.add(rpc);
+    else this.#waiting.add(rpc);
     try {
       return await running;
     } finally {
