@@ -178,7 +178,9 @@ export class Operation {
     for (const part of this.#deps.parts) {
       const running = this.#deps.follow.operate(part, this.#listener(part));
       if (running === undefined) {
-        this.stop();
+        // Not charged, although a node may have started the parts before this one.
+        for (const started of this.#running) started.stop();
+        this.#end();
         return false;
       }
       this.#running.add(running);

@@ -1,7 +1,8 @@
 /** The methods `chainHead_v1_*` through the shipped pipeline, with scripted nodes. */
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { after, afterEach, before, describe, it, test } from "node:test";
 import { type TestGateway, type TestKey } from "../../../../plugins/contracts/testing.ts";
+import { FollowUpstream } from "../../../../plugins/ledger/ledger-ws/follow-upstream.ts";
 import { request } from "../ledger/fixture.ts";
 import { FollowNode, hashAt, runtimeOf } from "../ledger/follow/follow-node.ts";
 import { untilNodesUp } from "../nodes-up.ts";
@@ -475,4 +476,27 @@ describe("a gateway that stops", () => {
     assert.equal(await client.closed, 1001);
     await stopped;
   });
+});
+
+test("an operation with a part for which the queue at the node is full is refused, and not charged", async () => {
+  const ends: string[] = [];
+  const settle = (): Promise<boolean> => Promise.resolve(ends.push("charged") > 0);
+  const payment = { settle, release: () => void ends.push("released") };
+  const first = { resume() {}, stop: () => ends.push("stopped") > 0 };
+  let parts = 0;
+  // The members that an operation uses.
+  const follow = { operate: () => (parts++ === 0 ? first : undefined) } as never;
+  const upstream = new FollowUpstream(follow, true, {
+    payer: { reserve: () => Promise.resolve(payment) } as never,
+    quota: { take: (wanted = 1) => wanted, release() {} },
+    isBusy: () => false,
+    hold: () => true,
+    onCharge() {},
+  });
+  const items = ["0x01", "0x02"].map(
+    (key) => ({ kind: "storage", hash: hashAt(100), childTrie: null, key, type: "value" }) as const,
+  );
+  const method = { name: "chainHead_v1_storage", cuMilli: 500 };
+  assert.equal(await upstream.operate(method, items, () => {}), undefined);
+  assert.deepEqual(ends, ["stopped", "released"]);
 });
