@@ -147,15 +147,22 @@ function hasFailed({ status, outcome }: Reply): boolean {
   return status >= 500 || outcome !== undefined;
 }
 
-function responseOf({ status, headers = [], body = "" }: Reply): StoredResponse | undefined {
-  const bytes = typeof body === "string" ? Buffer.from(body) : body;
-  if (bytes.length > responseBytes) return undefined;
+function responseOf(reply: Reply): StoredResponse | undefined {
+  const { status, headers = [], body = "", pieces = [] } = reply;
+  const whole = typeof body === "string" ? Buffer.from(body) : body;
+  const parts = reply.body === undefined ? pieces : [whole];
+  if (parts.reduce((sum, { length }) => sum + length, 0) > responseBytes) return undefined;
   const field = (wanted: string): string | undefined => {
     const at = headers.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === wanted);
     return at === -1 ? undefined : headers[at + 1];
   };
   const contentType = field("content-type");
-  return { status, contentType, contentEncoding: field("content-encoding"), body: bytes };
+  return {
+    status,
+    contentType,
+    contentEncoding: field("content-encoding"),
+    body: Buffer.concat(parts),
+  };
 }
 
 function insteadOf(found: NotRunReason): Reply {

@@ -359,6 +359,20 @@ test("a slot that is taken after the exchange has ended is released, and the sur
   assert.deepEqual(store.actions, ["released"]);
 });
 
+test("an answer in pieces is stored as a whole, unless it is too large", async () => {
+  const stored = async (...pieces: readonly Buffer[]): Promise<readonly string[]> => {
+    const store = slowStore();
+    const reply: Reply = { status: 200, pieces };
+    const attempt = attemptOn(store);
+    assert.equal(await attempt.run({ atomic: false, answer: () => reply }), reply);
+    await attempt.release();
+    return store.actions;
+  };
+  assert.deepEqual(await stored(Buffer.from("[1,"), Buffer.from("2]")), ["stored [1,2]"]);
+  const half = Buffer.alloc(mebibyte / 2);
+  assert.deepEqual(await stored(half, half, Buffer.from("1")), ["released"]);
+});
+
 test("an atomic surface may answer with a promise, and a failed answer undoes its work", async () => {
   for (const [status, action] of [
     [200, "committed 200"],
