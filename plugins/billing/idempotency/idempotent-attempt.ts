@@ -150,7 +150,7 @@ function hasFailed({ status, outcome }: Reply): boolean {
 function responseOf(reply: Reply): StoredResponse | undefined {
   const { status, headers = [], body = "", pieces = [] } = reply;
   const whole = typeof body === "string" ? Buffer.from(body) : body;
-  const parts = reply.body === undefined ? pieces : [whole];
+  const parts: readonly Uint8Array[] = reply.body === undefined ? pieces : [whole];
   if (parts.reduce((sum, { length }) => sum + length, 0) > responseBytes) return undefined;
   const field = (wanted: string): string | undefined => {
     const at = headers.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === wanted);

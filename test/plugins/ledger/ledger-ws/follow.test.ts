@@ -482,10 +482,10 @@ test("an operation with a part for which the queue at the node is full is refuse
   const ends: string[] = [];
   const settle = (): Promise<boolean> => Promise.resolve(ends.push("charged") > 0);
   const payment = { settle, release: () => void ends.push("released") };
-  const first = { resume() {}, stop: () => ends.push("stopped") > 0 };
+  const operation = { resume() {}, stop: () => ends.push("stopped") > 0 };
   let parts = 0;
   // The members that an operation uses.
-  const follow = { operate: () => (parts++ === 0 ? first : undefined) } as never;
+  const follow = { operate: () => (parts++ === 0 ? operation : undefined) } as never;
   const upstream = new FollowUpstream(follow, true, {
     payer: { reserve: () => Promise.resolve(payment) } as never,
     quota: { take: (wanted = 1) => wanted, release() {} },
