@@ -119,6 +119,18 @@ export function describeBalances(name: string, open: OpenGateways): void {
       assert.deepEqual(await left(gateways, key), drawn(0, 0, 0, 9));
     });
 
+    test("credit that is bought during overage is left until the next request draws it", async (t) => {
+      const gateways = await open(t);
+      const key = await createKey(gateways, "developer");
+      await charge(gateways.one, key, [line(2_100)]);
+      await purchase(gateways, key, 500);
+      await gateways.pass(0);
+      assert.deepEqual(await left(gateways, key), drawn(2_000, 0, 100, 500));
+      await charge(gateways.one, key, [line(10)]);
+      await gateways.pass(0);
+      assert.deepEqual(await left(gateways, key), drawn(2_000, 110, 0, 390));
+    });
+
     test("a plan without overage ends at its included and purchased credit, until the next month", async (t) => {
       const gateways = await open(t);
       const key = await createKey(gateways, "free");

@@ -88,10 +88,10 @@ export function drawnIn({ sumMilliCu, limits, purchasedBeforeMilliCu }: CurrentM
   return drawn(sumMilliCu, limits, purchasedBeforeMilliCu);
 }
 
+/** `purchasedMilliCu`: sum of all purchases. Credit that was bought since the last request is not drawn yet. */
 export function purchasedLeftIn(month: CurrentMonth, purchasedMilliCu: number): number {
-  const { purchasedBeforeMilliCu, limits } = month;
-  const now = drawnIn({ ...month, limits: { ...limits, purchasedMilliCu } }).purchasedMilliCu;
-  return Math.max(0, purchasedMilliCu - purchasedBeforeMilliCu - now);
+  const drawnMilliCu = month.purchasedBeforeMilliCu + drawnIn(month).purchasedMilliCu;
+  return Math.max(0, purchasedMilliCu - drawnMilliCu);
 }
 
 export function totalOf({ includedMilliCu, purchasedMilliCu, overageMilliCu }: Drawn): number {
