@@ -5,7 +5,7 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { isObject } from "../../base/is-object.ts";
 import type { Exchange, Reply, StepHooks } from "../../plugin.ts";
-import { LiveResponseHead } from "./response-head.ts";
+import { checkStatus, LiveResponseHead } from "./response-head.ts";
 
 type Run = (this: StepHooks, x: Exchange, arg: unknown, state: unknown) => unknown;
 
@@ -66,9 +66,7 @@ function checkResult(name: string, arg: unknown, result: unknown): void {
 
 /** Throws an Error if HTTP does not allow the status or a field. `fields`: flat list of names and values. */
 function checkHead(status: unknown, fields: readonly unknown[]): void {
-  if (!Number.isInteger(status) || Number(status) < 100 || Number(status) > 999) {
-    throw new RangeError(`invalid status code: ${String(status)}`);
-  }
+  checkStatus(status);
   if (fields.length % 2 === 1) throw new TypeError("a header has a name without a value");
   for (let at = 0; at < fields.length; at += 2) {
     const [name, value] = [fields[at], fields[at + 1]];

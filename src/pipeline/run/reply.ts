@@ -9,7 +9,7 @@ import { flush } from "./flush.ts";
 import { responseChunk, responseEnd, responseHeaders } from "./hook-phases.ts";
 import { runHooks } from "./hooks.ts";
 import { maxWholeBytes, sendLargeBody } from "./large-body.ts";
-import { LiveResponseHead } from "./response-head.ts";
+import { checkStatus, LiveResponseHead } from "./response-head.ts";
 import { countFailure } from "./step-failures.ts";
 
 type Body = Reply["body"] | Reply["pieces"];
@@ -167,6 +167,7 @@ function isList(body: Body): body is readonly Uint8Array[] {
 }
 
 export function writeHead(x: LiveExchange, head: LiveResponseHead): void {
+  checkStatus(head.status);
   closeIfUnread(x, head);
   if (x.wantsTrace) addTrace(x.record, head, x.runtime.clock.monotonic() - x.arrivedMonotonic);
   x.arrival.res.writeHead(head.status, head.fields);

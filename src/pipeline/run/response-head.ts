@@ -24,9 +24,7 @@ export class LiveResponseHead implements ResponseHead {
 
   /** Throws in the hook that sets an invalid status, so that the log names its step. */
   set status(status: number) {
-    if (!Number.isInteger(status) || status < 200 || status > 999) {
-      throw new RangeError(`expected a status from 200 to 999, got ${String(status)}`);
-    }
+    checkStatus(status);
     this.#status = status;
   }
 
@@ -59,6 +57,12 @@ export class LiveResponseHead implements ResponseHead {
     }
     return -1;
   }
+}
+
+/** Throws for a status that no final answer can have. After one below 200, the client waits for another answer. */
+export function checkStatus(status: unknown): void {
+  if (Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 999) return;
+  throw new RangeError(`expected a status from 200 to 999, got ${String(status)}`);
 }
 
 /** Fields that belong to one connection (RFC 9110 section 7.6.1), so that an answer cannot repeat them for another one. */

@@ -89,6 +89,7 @@ describe("a step affects only its own request if", () => {
 /** Replies that HTTP or the contract does not allow, as plugins in JavaScript can return them. */
 const nonsense: Readonly<Record<string, unknown>> = {
   "status 99": { status: 99 },
+  "a status that does not end the answer": { status: 103 },
   "a line feed in a field": { status: 200, headers: ["x-a", "b\nc"] },
   "no object": true,
   null: null,
@@ -139,6 +140,22 @@ describe("a surface affects only its own request if", () => {
       }
     });
   }
+
+  it("answer has a status after which the client would wait for another answer", async () => {
+    const replying = { answer: () => ({ status: 101 }) };
+    const streams: SurfaceHooks = {
+      async answer(x) {
+        const sink = await x.stream(103, []);
+        await sink.end();
+        return undefined;
+      },
+    };
+    for (const surface of [replying, streams]) {
+      await using served = await serve([{ path: "/x", steps: [], surface }]);
+      assert.equal((await ask(served, "/x")).status, 500);
+      assert.match(served.errors.join(), /surface-0/);
+    }
+  });
 
   it("answer fails in the middle of its stream", async () => {
     await costOwnRequest({
