@@ -135,7 +135,7 @@ function treeOf(node: Node, state: ParseState): YamlTree {
   const at = placeOf(node, state);
   state.nodes++;
   if (state.nodes === maxNodes + 1) {
-    const message = `the aliases expand to more than ${maxNodes} values`;
+    const message = `the file has more than ${maxNodes} values, with those that aliases repeat`;
     return broken("SLUICE_YAML_ALIAS", message, at, state);
   }
   if (state.nodes > maxNodes) return { ...at, value: null, isBroken: true };

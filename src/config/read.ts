@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { Config } from "./config.ts";
@@ -24,9 +25,9 @@ export async function readConfig(
   env: Environment,
   services: readonly SectionOwner[] = [],
 ): Promise<ParsedConfig> {
-  let text: string;
+  let bytes: Buffer;
   try {
-    text = await readFile(file, "utf8");
+    bytes = await readFile(file);
   } catch (error) {
     const code = errorCode(error) ?? "unknown";
     const at = { file, line: 1, col: 1 };
@@ -36,7 +37,14 @@ export async function readConfig(
         : fault("SLUICE_FILE_UNREADABLE", `the file cannot be read (${code})`, { at });
     return { config: undefined, faults: [found] };
   }
-  return readText(text, file, env, services);
+  if (!isUtf8(bytes)) {
+    // Each byte that is not UTF-8 would silently become another character, in a password, for example.
+    const at = { file, line: 1, col: 1 };
+    const remedy = "Save the file as UTF-8.";
+    const found = fault("SLUICE_FILE_UNREADABLE", "the file is not UTF-8 text", { at, remedy });
+    return { config: undefined, faults: [found] };
+  }
+  return readText(bytes.toString("utf8"), file, env, services);
 }
 
 /** `file`: where the text was read. The parsed text is kept for the next start. */

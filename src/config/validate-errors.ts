@@ -202,6 +202,8 @@ function describeFound(part: Located | undefined): string {
   if (part === undefined) return "";
   if (part.kind !== "scalar") return part.kind === "list" ? ", got a list" : ", got a mapping";
   if (part.value === null) return ", got no value";
-  const text = JSON.stringify(part.value);
+  // JSON has no infinite numbers.
+  const isInfinite = typeof part.value === "number" && !Number.isFinite(part.value);
+  const text = isInfinite ? part.source : JSON.stringify(part.value);
   return text.length > 40 || text.includes("@") ? "" : `, got ${text}`;
 }

@@ -1,5 +1,6 @@
 /** Tests of the parser of pipeline.yaml: defaults, conversions, and positions of faults. */
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import * as fc from "fast-check";
@@ -8,6 +9,7 @@ import type { Environment } from "../../src/config/environment.ts";
 import { parseConfig } from "../../src/config/parse-config.ts";
 import { readConfig } from "../../src/config/read.ts";
 import { shippedServices } from "../../src/pipeline/load/modules.ts";
+import { temporaryFolder } from "../store/folder.ts";
 
 const folder = import.meta.dirname;
 const file = join(folder, "pipeline.yaml");
@@ -175,6 +177,17 @@ test("the shipped file uses the documented variables, and is valid without any",
   assert.equal(config.store.data, "/d");
   assert.equal(config.log.level, "debug");
   assert.deepEqual(upstreamIn(config, "ledger")["urls"], "ws://n:1,http://n:2");
+});
+
+test("a file that is not UTF-8 is refused, because its values would be others", async (t) => {
+  const latin = join(temporaryFolder(t), "pipeline.yaml");
+  writeFileSync(latin, `version: 1\nsecret: "gehörig-lang-und-geheim"\n${routes}`, "latin1");
+  const { config, faults } = await readConfig(latin, {});
+  assert.equal(config, undefined);
+  assert.deepEqual(
+    faults.map(({ code, message }) => [code, message]),
+    [["SLUICE_FILE_UNREADABLE", "the file is not UTF-8 text"]],
+  );
 });
 
 test("reading any file returns faults with positions and never throws", () => {
