@@ -15,7 +15,20 @@ const minNodeVersion = 24;
 /** Time for output and for the last retry of a trace export, after a command that was stopped by a signal returns. */
 const exitGraceMs = 1_000;
 
-void main(process.argv.slice(2)).then((exitCode) => (process.exitCode = exitCode));
+let hasReturned = false;
+void main(process.argv.slice(2)).then((exitCode) => {
+  hasReturned = true;
+  process.exitCode = exitCode;
+});
+
+// The code of a plugin runs in this process. Without this, a check that a plugin ends would count as passed.
+process.once("exit", (exitCode) => {
+  if (hasReturned || exitCode !== 0) return;
+  process.exitCode = 1;
+  console.error(
+    "sluice: the process ended before the command, for example because a plugin called process.exit()",
+  );
+});
 
 async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   const { node } = process.versions;

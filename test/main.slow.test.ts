@@ -50,6 +50,23 @@ test("a wrong option points at the command's own help, exit 2", () => {
   assert.match(stderr, /^sluice check: .*--wirte-schema[^]*See: sluice check --help\n$/);
 });
 
+test("a plugin that ends the process fails the check and the start, exit 1", (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, "ending.mjs"), "process.exit(0);\n");
+  writeFileSync(
+    join(cwd, "pipeline.yaml"),
+    `version: 1
+plugins: { ending: ./ending.mjs }
+routes: [{ path: /x, run: [ending], to: models }]
+`,
+  );
+  for (const command of ["check", "start"]) {
+    const { status, stderr } = sluice([command], { cwd });
+    assert.equal(status, 1, command);
+    assert.match(stderr, /the process ended before the command, .* a plugin called process\.exit/);
+  }
+});
+
 test("a Node version that is too old is refused with the required version, with exit code 1", () => {
   const old = `Object.defineProperty(process, "versions", { value: { node: "20.20.2" } })`;
   const { status, stderr } = sluice(["--help"], {
