@@ -24,6 +24,7 @@ async function startThreads(t: TestContext): Promise<TestGateway> {
 server: { port: "\${PORT}", threads: 3 }
 admin: { port: "\${ADMIN_PORT}" }
 store: { data: "\${DATA_DIR}" }
+plans: { free: { rps: 1000, includedCu: 1, overageUsdPerCu: none } }
 lists:
   key: [request-id, authenticate, { authorize: { require: key } }]
 plugins: { deadly: ./deadly.js }
@@ -31,6 +32,7 @@ routes:
   - { path: /die, methods: [GET], run: [], to: deadly }
   - { path: /, methods: [GET], run: [{ use: key }, { meter: { price: ${price} } }], to: discovery }
   - { path: /guarded, run: [request-id, { authenticate: { failures: 10 } }, { authorize: { require: key } }], to: discovery }
+  - { path: "/{id}/purchase", methods: [POST], run: [{ use: key }], to: { workspaces: { do: purchase } } }
   - { path: /limited, methods: [GET], run: [request-id, authenticate, rate-limit, { authorize: { require: key } }], to: discovery }
 `,
   });
@@ -62,6 +64,29 @@ test("three threads", async (t) => {
       [rows.length, new Set(rows.map((row) => row.keyId))],
       [answers, new Set([keyId])],
     );
+  });
+
+  await t.test("spend purchased credit as soon as the purchase is answered", async () => {
+    const { key, workspaceId } = await gateway.issue({
+      plan: "free",
+      capabilities: ["ledger:read", "workspace:admin"],
+    });
+    const clients = 24;
+    const askAll = async (count: number): Promise<number[]> =>
+      (
+        await Promise.all(Array.from({ length: clients }, () => ask(gateway.url, key, count)))
+      ).flat();
+    const included = (await askAll(10)).filter((status) => status === 200).length;
+    assert.equal(included, 1_000 / price);
+    for (let round = 0; round < 5; round++) {
+      const bought = await fetch(`${gateway.url}/${workspaceId}/purchase`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({ amount_cu_milli: clients * price }),
+      });
+      assert.equal(bought.status, 200);
+      assert.deepEqual(new Set(await askAll(1)), new Set([200]));
+    }
   });
 
   await t.test("share the rate of a key", async () => {

@@ -39,6 +39,8 @@ export interface AccountsOptions {
   readonly remember?: KeyCacheLimits;
   readonly maxStaleMs?: number;
   readonly onApplied?: (change: number) => void;
+  /** Called after each commit, before its result is returned. Never rejects. */
+  readonly onCommit?: () => Promise<void>;
 }
 
 const tidyMs = 250;
@@ -96,7 +98,7 @@ export class AccountsService implements Callers {
     this.#head = `${bearer}gateway_${options.environment}_`;
     const limits = options.remember ?? { keys: 32_768, unknown: 16_384 };
     this.#keys = new KeyCache(options.plans, limits);
-    const { store, session, clock, log, maxStaleMs, onApplied } = options;
+    const { store, session, clock, log, maxStaleMs, onApplied, onCommit } = options;
     this.#feed = new AccountFeed({
       store,
       clock,
@@ -117,7 +119,9 @@ export class AccountsService implements Callers {
       feed: this.#feed,
     });
     onApplied?.(store.seenChange());
-    store.onCommit(() => this.refresh());
+    store.onCommit(async () => {
+      await Promise.all([this.refresh(), onCommit?.()]);
+    });
     this.#timers = [
       session.watch({
         columns: { newest: "(SELECT max(id) FROM sluice.changes)" },

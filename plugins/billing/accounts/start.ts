@@ -9,6 +9,7 @@ import { LeasedSlots } from "./idempotency.ts";
 import { joinTransactions } from "./joined-sql.ts";
 import type { Plans } from "./principal.ts";
 import { createSlots, type SlotStore } from "./slots.ts";
+import { readForOtherThreads, readInOtherThreads } from "./thread-changes.ts";
 import { createTickets } from "./tickets.ts";
 
 export async function startAccounts(
@@ -16,7 +17,7 @@ export async function startAccounts(
   host: Host,
   { keep }: ServiceContext,
 ): Promise<ServiceHooks<RunningAccounts>> {
-  const { clock, log, environment, seal, claims } = host;
+  const { clock, log, environment, seal, claims, threads } = host;
   const metering = host.use("metering");
   const { store, slots, accounts } = await keep(
     "database",
@@ -33,11 +34,14 @@ export async function startAccounts(
         clock,
         log,
         ...(outageMs !== undefined && { maxStaleMs: outageMs }),
+        ...(threads !== undefined && { onCommit: () => readInOtherThreads(threads, clock) }),
       });
-      return { ...opened, accounts: running };
+      const served = threads && readForOtherThreads(threads, () => running.refresh());
+      return { ...opened, accounts: running, served };
     },
     async (opening) => {
       const opened = await opening.catch(() => undefined);
+      opened?.served?.[Symbol.dispose]();
       await opened?.accounts.close();
     },
   );
