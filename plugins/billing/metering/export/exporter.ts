@@ -101,7 +101,11 @@ export class Exporter {
     }
     this.#since = batch?.since;
     this.#showLag();
-    if (batch === undefined) return everyMs;
+    if (batch === undefined) {
+      // All charges are delivered, or another gateway delivers them and shows whether it is stopped.
+      this.#deps.metrics.stopped.set(0);
+      return everyMs;
+    }
     const sent = await this.#send(batch);
     if (this.#closing.signal.aborted && sent.kind !== "accepted") return 0;
     if (sent.kind === "accepted") return this.#accepted(batch);

@@ -37,10 +37,10 @@ function bench({ batch = 3, charges: atStart = 1, moveTo, sink }: Options) {
   const lines: string[] = [];
   const log = keepingLog(lines);
   const metrics = createMetrics();
-  const cursor = { after: undefined as string | undefined };
+  const cursor = { after: undefined as string | undefined, isOurs: true };
   const deps: ExporterDeps = {
     cursor: {
-      take: async () => ({ after: cursor.after }),
+      take: async () => (cursor.isOurs ? { after: cursor.after } : undefined),
       async moveTo(id) {
         cursor.after = id;
         await moveTo?.(id);
@@ -90,6 +90,10 @@ function bench({ batch = 3, charges: atStart = 1, moveTo, sink }: Options) {
     lines,
     charge,
     settle,
+    /** Another gateway delivers the charges from now on. */
+    loseDelivery(): void {
+      cursor.isOurs = false;
+    },
     /** Moves the clock in steps, so that pending work can run in between. */
     async pass(ms: number, stepMs = ms): Promise<void> {
       for (let passed = 0; passed < ms; passed += stepMs) {
@@ -174,6 +178,16 @@ describe("the export of usage", () => {
     await on.pass(10 * minute);
     assert.deepEqual(on.taken, upTo(21));
     assert.equal(await on.metric("stopped"), 0);
+  });
+
+  it("no longer shows that it has stopped when another gateway delivers the charges", async () => {
+    await using on = bench({ sink: () => ({ kind: "refused", status: 401, smaller: false }) });
+    await on.settle();
+    assert.equal(await on.metric("stopped"), 1);
+    on.loseDelivery();
+    await on.pass(10 * minute);
+    assert.equal(await on.metric("stopped"), 0);
+    assert.equal(await on.metric("lag_seconds"), 0);
   });
 
   it("sends nothing twice while it runs, even if the cursor cannot be saved", async () => {
