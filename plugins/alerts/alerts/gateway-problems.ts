@@ -30,7 +30,7 @@ function wrongHead({ title, ready }: BackendStatus): Problem[] {
   const data = { head: cut(title), reason: cut(ready) };
   return [
     {
-      id: `head ${title}`,
+      id: `backend ${title}`,
       raised: { type: "head.differs", summary: `${data.head}: ${data.reason}`, data },
       resolved: { type: "head.agrees", summary: `${data.head}: proved again`, data },
     },

@@ -157,10 +157,11 @@ export class MetricWatch {
   /** A metric of a part that does not run has no values. */
   states(gateway: WithMetrics, now: number): Problem[] {
     return watched.flatMap((each): Problem[] => {
-      const sample = gateway
+      // A metric may have a value for each network, for example.
+      const [found] = gateway
         .metric(each.metric)
-        .find(({ labels }) => each.state === undefined || labels["state"] === each.state);
-      const found = sample && each.problem(sample.value, now);
+        .filter(({ labels }) => each.state === undefined || labels["state"] === each.state)
+        .flatMap(({ value }) => each.problem(value, now) ?? []);
       if (found === undefined) {
         this.#since.delete(each);
         return [];

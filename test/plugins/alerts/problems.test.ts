@@ -134,6 +134,19 @@ test("details that are not as expected are ignored, and long names are cut", () 
   assert.ok(JSON.stringify(raised).length < 500);
 });
 
+test("a head that differs is a problem of the backends, which ends when the head is proved again", () => {
+  const problems = new Problems();
+  const look = (ready: true | string): string[] => {
+    const head = { kind: "head", title: "finalized head of ledger", ready };
+    return problems
+      .update("backend", ejectedBackends({ backends: [head] }), 0)
+      .map(({ type }) => type);
+  };
+  assert.deepEqual(look("a node differs"), ["head.differs"]);
+  assert.deepEqual(look("a node differs"), []);
+  assert.deepEqual(look(true), ["head.agrees"]);
+});
+
 test("a failed reload lists the first faults", () => {
   assert.deepEqual(failedReload({ generation: 1, reload: { faults: [] } }), []);
   const fault = { code: "SLUICE_X", message: "unknown step", at: { line: 3, col: 1 } };
@@ -287,6 +300,18 @@ for (const [metric, type, data] of [
     ]);
   });
 }
+
+test("the rate of one network is unknown while that of another is known", () => {
+  const metric: RunningGateway["metric"] = (name) =>
+    name === "sluice_inference_rate_known"
+      ? [1, 0].map((value, at) => ({ labels: { network: `network-${at}` }, value }))
+      : [];
+  const found = new MetricWatch().states({ metric }, start);
+  assert.deepEqual(
+    found.map(({ raised }) => raised.type),
+    ["rate.unknown"],
+  );
+});
 
 test("a gateway without a database, TLS and networks has no problems", () => {
   const watch = new MetricWatch();
