@@ -16,6 +16,8 @@ const retryMs = 100;
 const staleMs = 1_000;
 /** A replica that the ledger has not answered for this time, or whose charges wait for this time, serves nothing. */
 const unavailableMs = 2_000;
+/** The same times for a ledger in this process. It is busy for a while, for example with a reload, or it never answers. */
+const busyMs = 10_000;
 /** A charge that could not be sent for this time is abandoned. It has certainly not been posted. */
 const unsentMs = 5_000;
 const maxQueued = 50_000;
@@ -39,7 +41,7 @@ type State = "serving" | "draining" | "gone";
 export class LedgerReplica {
   readonly #name: string;
   readonly #mode: ReplicaMode;
-  readonly #batchMs: number;
+  readonly #isInProcess: boolean;
   readonly #credit = new LeasedCredit((settled) => this.#lane.add(settled, this.#now));
   readonly #lane: PostLane;
   #replica: number | undefined;
@@ -57,7 +59,7 @@ export class LedgerReplica {
   /** `isInProcess`: true if the ledger is in this process: messages are cheap, and it never loses a commit. */
   constructor(name: string, mode: ReplicaMode, isInProcess = false) {
     this.#name = name;
-    this.#batchMs = isInProcess ? 0 : batchMs;
+    this.#isInProcess = isInProcess;
     this.#lane = new PostLane(isInProcess ? 0 : keptMs);
     this.#mode = mode;
   }
@@ -84,7 +86,8 @@ export class LedgerReplica {
     const { queuedCharges, queuedSince = now } = this.#lane;
     if (queuedCharges > maxQueued) return false;
     if (this.#mode === "async") return true;
-    return now - this.#lastFeedAt <= unavailableMs && now - queuedSince <= unavailableMs;
+    const limitMs = this.#isInProcess ? busyMs : unavailableMs;
+    return now - this.#lastFeedAt <= limitMs && now - queuedSince <= limitMs;
   }
 
   reserve(now: number, account: Account, costMilliCu: number, isForced = false): LeasedReservation {
@@ -140,23 +143,25 @@ export class LedgerReplica {
   }
 
   #addMessages(now: number, replica: number, messages: Message[]): void {
+    const pauseMs = this.#isInProcess ? 0 : batchMs;
     for (const kind of ["feed", "fence"] as const) {
       if (!this.#inFlight.maySend(kind, now)) continue;
       this.#inFlight.wait(kind, now + (kind === "feed" ? feedMs : fenceMs));
       messages.push({ no: this.#send(kind, now), kind, replica });
     }
-    const mayLease = this.#inFlight.maySend("lease", now) && now - this.#lastFeedAt <= staleMs;
+    const limitMs = this.#isInProcess ? busyMs : staleMs;
+    const mayLease = this.#inFlight.maySend("lease", now) && now - this.#lastFeedAt <= limitMs;
     const wants = mayLease ? this.#credit.request(now) : [];
     if (wants.length > 0) {
       const no = this.#send("lease", now);
-      if (wants.length > smallBatch) this.#inFlight.wait("lease", now + this.#batchMs);
+      if (wants.length > smallBatch) this.#inFlight.wait("lease", now + pauseMs);
       messages.push({ no, kind: "lease", request: { replica, leaseNo: no, wants } });
     }
     const batch = this.#inFlight.maySend("post", now) ? this.#lane.request() : undefined;
     if (batch !== undefined) {
       const { first, last, charges } = batch;
       const no = this.#send("post", now);
-      if (charges.length > smallBatch) this.#inFlight.wait("post", now + this.#batchMs);
+      if (charges.length > smallBatch) this.#inFlight.wait("post", now + pauseMs);
       messages.push({ no, kind: "post", request: { replica, first, last, charges } });
     }
     const isDone =
@@ -186,6 +191,8 @@ export class LedgerReplica {
   failed(now: number, message: Message): void {
     if (this.#inFlight.remove(message) === undefined) return;
     this.#inFlight.wait(message.kind, now + retryMs);
+    // A ledger in this process answers with an error while its charges cannot be recorded.
+    if (this.#isInProcess && message.kind === "feed") this.#lastFeedAt = -Infinity;
     this.#lose(now, message.kind);
   }
 

@@ -176,6 +176,39 @@ test("charges behind a batch without a reply are given up after 5 seconds, and t
   world.finish();
 });
 
+test("a thread waits for a ledger in its process that is busy, and not for one that cannot record charges", () => {
+  const ledger = new MemoryLedger(() => 0);
+  const replica = new LedgerReplica("thread 1", "settled", true);
+  const account = {
+    keyId: "key",
+    keyLimits: undefined,
+    workspaceId: "workspace",
+    workspaceLimits: included,
+    scopes: [],
+  };
+  const answer = (now: number): void => {
+    for (const message of replica.messages(now)) {
+      const { no, kind } = message;
+      if (kind === "register") replica.receive(now, { no, kind, reply: ledger.register("one") });
+      if (kind === "feed") replica.receive(now, { no, kind, reply: ledger.feed(message.replica) });
+      if (kind === "lease")
+        replica.receive(now, { no, kind, reply: ledger.lease(message.request) });
+    }
+  };
+  answer(0);
+  answer(0);
+  for (let now = 0; now <= 9_000; now += 100) replica.messages(now);
+  assert.equal(replica.isAvailable(9_000), true);
+  const reservation = replica.reserve(9_000, account, 10);
+  answer(9_000);
+  assert.equal(reservation.state, "open");
+  assert.equal(replica.isAvailable(20_000), false);
+  answer(20_000);
+  assert.equal(replica.isAvailable(20_000), true);
+  for (const message of replica.messages(20_250)) replica.failed(20_250, message);
+  assert.equal(replica.isAvailable(20_250), false);
+});
+
 test("a clock that differs by more than a second is logged once, and a single late reply is not", async () => {
   const clock = manualClock();
   let aheadMs = 0;
