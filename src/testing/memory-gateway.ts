@@ -199,7 +199,7 @@ async function validated(
   const whole = { version: 1, store: { data: join(folder, "data") }, ...file };
   const text = JSON.stringify(whole).replaceAll("${", () => "$${");
   const parsed = parseConfig(text, join(folder, "pipeline.yaml"), env, shipped);
-  const checked = await checkParsed(parsed, { given: plugins, without });
+  const checked = await checkParsed(parsed, { given: plugins, without, onlyUsed: true });
   if (checked.validated === undefined) throw new StartError(checked.faults);
   return checked.validated;
 }

@@ -177,7 +177,8 @@ export function pipelineOf(plugin: Plugin, example: StepExample): MemoryPipeline
     plugins,
     file: {
       environment,
-      ...(environment === "prod" && { secret: "the secret of a test" }),
+      // Without it, each gateway would write a secret to its disk.
+      secret: "the secret of a test",
       plugins: Object.fromEntries(named.map((name) => [name, `./${name}`])),
       ...(plugin.kind === "service" && (hasSections ? options : { [plugin.name]: options })),
       ...(plugin.kind === "tools" && { tools: [{ [plugin.name]: options }] }),

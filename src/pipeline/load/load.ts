@@ -65,11 +65,13 @@ export interface LoadOptions {
   /** Plugins that were made in code, by name. They are used in place of modules and services with these names. */
   readonly given?: ReadonlyMap<string, unknown>;
   readonly without?: readonly string[];
+  /** Leaves out the services that always run, unless a plugin uses them. */
+  readonly onlyUsed?: boolean;
 }
 
 export async function loadPlugins(
   config: Config,
-  { given = new Map(), without = [] }: LoadOptions = {},
+  { given = new Map(), without = [], onlyUsed = false }: LoadOptions = {},
 ): Promise<Loaded> {
   const shipped = shippedPlugins();
   const plugins = new Map<string, Plugin>();
@@ -102,7 +104,7 @@ export async function loadPlugins(
     if (given.has(name)) addGiven(name, first.at);
     else if (found !== undefined) add(name, await importShipped(name, found, first.at));
   }
-  const services = await servicesInUse(plugins, config, { given, without });
+  const services = await servicesInUse(plugins, config, { given, without, onlyUsed });
   for (const [name, service] of services) {
     const found = shipped.get(name);
     if (given.has(name)) origins.set(name, fromCode);
@@ -119,11 +121,11 @@ export async function loadPlugins(
   return { plugins, origins, faults, outdated };
 }
 
-/** Services that these plugins use, directly or through others, and those that always run. */
+/** Services that these plugins use, directly or through others, and those that always run, unless `onlyUsed` is set. */
 async function servicesInUse(
   plugins: ReadonlyMap<string, Plugin>,
   { tools }: Config,
-  { given, without }: Required<LoadOptions>,
+  { given, without, onlyUsed }: Required<LoadOptions>,
 ): Promise<ReadonlyMap<string, Plugin>> {
   const { services: installed, alwaysOn, companions } = await shippedModules();
   const services = new Map<string, Plugin>(
@@ -146,7 +148,7 @@ async function servicesInUse(
     usesIfInstalled.filter(servicesExist).forEach(add);
   };
   for (const plugin of plugins.values()) addUsed(plugin);
-  alwaysOn.filter(servicesExist).forEach(add);
+  if (!onlyUsed) alwaysOn.filter(servicesExist).forEach(add);
   // A companion uses more of its service than a stand-in from code may have.
   const isRunning = (name: string): boolean =>
     name === "tools" ? tools.length > 0 : found.has(name) && !given.has(name);

@@ -27,9 +27,12 @@ export const chunksRule: Rule = {
     const { example } = subject;
     const surface: StepExample["surface"] = example.surface ?? { answer: streamLines };
     const streamed = { ...subject, example: { ...example, surface } };
-    const usual = await answerOf(streamed, false);
-    const isRepeatable = usual === (await answerOf(streamed, false));
-    const poisoned = await answerOf(streamed, true);
+    let hasChunks = false;
+    const plugin = overwriting(subject.plugin, () => (hasChunks = true));
+    const poisoned = await answerOf({ ...streamed, plugin });
+    if (!hasChunks) return [];
+    const usual = await answerOf(streamed);
+    const isRepeatable = usual === (await answerOf(streamed));
     if (usual === undefined || poisoned === undefined) return [];
     const hasTrace = poisoned.includes(trace.toString("latin1"));
     if (!hasTrace && (!isRepeatable || usual === poisoned)) return [];
@@ -37,9 +40,8 @@ export const chunksRule: Rule = {
   },
 };
 
-async function answerOf(subject: Subject, isPoisoned: boolean): Promise<string | undefined> {
-  const plugin = isPoisoned ? overwriting(subject.plugin) : subject.plugin;
-  await using gateway = await openFor({ ...subject, plugin });
+async function answerOf(subject: Subject): Promise<string | undefined> {
+  await using gateway = await openFor(subject);
   const { answer } = gateway.begin(subject.example.request ?? {});
   const found = await within(answer, subject.patienceMs);
   if (found === undefined) return undefined;
@@ -47,7 +49,8 @@ async function answerOf(subject: Subject, isPoisoned: boolean): Promise<string |
   return `${inspect({ status, headers, slots, facts }, { depth: 6 })} ${bytes.toString("latin1")}`;
 }
 
-function overwriting(plugin: Plugin): Plugin {
+/** `overwritten`: called for each chunk. */
+function overwriting(plugin: Plugin, overwritten: () => void): Plugin {
   if (plugin.kind !== "step") return plugin;
   return {
     ...plugin,
@@ -64,6 +67,7 @@ function overwriting(plugin: Plugin): Plugin {
               | undefined;
             const sent = result === undefined ? undefined : Buffer.from(result);
             borrowed.fill(poison);
+            overwritten();
             return sent;
           };
           return responseChunk;
