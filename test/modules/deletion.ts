@@ -1,4 +1,4 @@
-/** Deletes one module from a copy of the product: its folder, and its lines in pipeline.yaml and plugins/client.ts. */
+/** Deletes modules from a copy of the product: their folders, and their lines in pipeline.yaml and plugins/client.ts. */
 import { cpSync, globSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { isMap, isScalar, isSeq, parseDocument, type Document, type YAMLMap } from "yaml";
@@ -23,16 +23,43 @@ export function copyProduct(folder: string): void {
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
 }
 
-/** The folder of the module is put back when the result is disposed of. */
+/** Deletes the code of modules. Their folders are put back when the result is disposed of. */
+export function deleteCode(folder: string, deleted: readonly string[]): Disposable {
+  const client = readFileSync(join(root, "plugins/client.ts"), "utf8").split("\n");
+  const left = client.filter((line) => !deleted.some((module) => line.includes(`"./${module}/`)));
+  writeFileSync(join(folder, "plugins/client.ts"), left.join("\n"));
+  const moved = deleted.map((module) => [
+    join(folder, "plugins", module),
+    join(folder, `deleted-${module}`),
+  ]);
+  for (const [from = "", to = ""] of moved) renameSync(from, to);
+  return {
+    [Symbol.dispose]() {
+      for (const [from = "", to = ""] of moved) renameSync(to, from);
+    },
+  };
+}
+
+/** Also removes the lines of the module in pipeline.yaml. */
 export async function deleteModule(folder: string, module: string): Promise<Disposable> {
   const text = readFileSync(join(root, "pipeline.yaml"), "utf8");
   writeFileSync(join(folder, "pipeline.yaml"), await pipelineWithout(text, module));
-  const client = readFileSync(join(root, "plugins/client.ts"), "utf8").split("\n");
-  const left = client.filter((line) => !line.includes(`"./${module}/`));
-  writeFileSync(join(folder, "plugins/client.ts"), left.join("\n"));
-  const deleted = join(folder, "deleted");
-  renameSync(join(folder, "plugins", module), deleted);
-  return { [Symbol.dispose]: () => renameSync(deleted, join(folder, "plugins", module)) };
+  return deleteCode(folder, [module]);
+}
+
+/**
+ * Returns sets of modules. For any two modules, a set contains the first and not the second. Each module is in all sets
+ * but two, and no other module is in the same sets.
+ */
+export function separatingSets(): string[][] {
+  let count = 2;
+  while ((count * (count - 1)) / 2 < modules.length) count++;
+  const pairs = Array.from({ length: count }, (_, second) =>
+    Array.from({ length: second }, (__, first) => [first, second]),
+  ).flat();
+  return Array.from({ length: count }, (_, set) =>
+    modules.filter((__, at) => pairs[at]?.includes(set) === false),
+  );
 }
 
 /** Removes the lines of a module, and those that need what only this module provides. */
