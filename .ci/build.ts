@@ -64,7 +64,8 @@ write(
   "tsconfig.json",
   JSON.stringify({ extends: join(import.meta.dirname, "tsconfig.build.json"), files }),
 );
-execFileSync("tsc", ["-p", project, "--outDir", dist], { stdio: "inherit" });
+// With several threads, the compiler checks some types more than once, which takes a third more CPU time.
+execFileSync("tsc", ["-p", project, "--outDir", dist, "--singleThreaded"], { stdio: "inherit" });
 rmSync(project);
 const exported = Object.entries(manifest.exports).filter(([, path]) => path.endsWith(".ts"));
 const unknownTypes = [

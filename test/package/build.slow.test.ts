@@ -1,8 +1,18 @@
 /** The build of the published package, and the package in an empty folder. installed.slow.test.ts runs its commands. */
 import assert from "node:assert/strict";
-import { writeFileSync, readdirSync, readFileSync, globSync } from "node:fs";
-import { join, relative } from "node:path";
-import { test, type TestContext } from "node:test";
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, relative } from "node:path";
+import { after, test, type TestContext } from "node:test";
 import { createHash } from "node:crypto";
 import { spawnSync } from "node:child_process";
 import { bundle } from "../../.ci/bundle.ts";
@@ -46,13 +56,22 @@ test("two builds in different folders have the same files", async (t) => {
 /** The messages of npm if it reaches no registry. */
 const unreachable = /ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|ENETUNREACH/;
 
+/** The folder in which the first script installs the package. The second one copies the installed packages. */
+const home = join(mkdtempSync(join(tmpdir(), "sluice-try-")), "home");
+mkdirSync(home);
+after(() => rmSync(dirname(home), { recursive: true }));
+
 /** Runs a script of .ci with the packed package. Returns what it prints, or undefined without the registry. */
-async function tryIt(t: TestContext, script: string): Promise<string | undefined> {
+async function tryIt(t: TestContext, script: string, folder?: string): Promise<string | undefined> {
   const { tarball } = await packedPackage();
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const options = { encoding: "utf8", env, timeout: 600_000 } as const;
   const path = join(import.meta.dirname, "../../.ci", script);
-  const { status, stdout, stderr } = spawnSync(path, [tarball], options);
+  const { status, stdout, stderr } = spawnSync(
+    path,
+    [tarball, ...(folder === undefined ? [] : [folder])],
+    options,
+  );
   if (status !== 0 && unreachable.test(stderr) && process.env["CI"] !== "true") {
     t.skip("needs the registry of npm");
     return undefined;
@@ -62,14 +81,15 @@ async function tryIt(t: TestContext, script: string): Promise<string | undefined
 }
 
 test("npm installs the packed package, and sluice dev, init and start answer", async (t) => {
-  const stdout = await tryIt(t, "try-package");
+  const stdout = await tryIt(t, "try-package", home);
   if (stdout === undefined) return;
   assert.match(stdout, /"result":\{"peers":0/);
   assert.match(stdout, /"status":"ok"[^]*== done/);
 });
 
 test("a new plugin is checked, tested, packed, added and answers", async (t) => {
-  const stdout = await tryIt(t, "try-plugin");
+  const isInstalled = existsSync(join(home, "node_modules/sluice-gateway"));
+  const stdout = await tryIt(t, "try-plugin", isInstalled ? home : undefined);
   if (stdout === undefined) return;
   const summary = /^== done: .*$/m.exec(stdout)?.[0] ?? "";
   t.diagnostic(summary);
@@ -97,7 +117,8 @@ test("the tests of the confidential module pass on the installed package", async
   const preload = join(import.meta.dirname, "package-modules.ts");
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    ["--test", "--test-concurrency=2", "--test-reporter=dot", ...suites],
+    // One process, because loading the package takes longer than most of these tests.
+    ["--test", "--test-isolation=none", "--test-reporter=dot", ...suites],
     {
       cwd: root,
       // The commands that the tests start are those of the package, too.
