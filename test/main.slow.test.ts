@@ -5,13 +5,18 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { version } from "../src/base/version.ts";
 import { temporaryFolder } from "./store/folder.ts";
 import { allCommands } from "../src/commands/all.ts";
 import { commandLine } from "./commands/command-line.ts";
+import { installPackage } from "./package/package-fixture.ts";
 
-const main = join(import.meta.dirname, "../src/main.ts");
+const installed = await installPackage();
+after(() => installed[Symbol.dispose]());
+/** The command of the installed package, which starts in half the time that the sources take. */
+const { main } = installed;
+const source = join(import.meta.dirname, "../src/main.ts");
 
 /** The environment without what would change the outcome. */
 const { SLUICE_CONFIG: _, DATA_DIR: __, GATEWAY_ENV: ___, ...inherited } = process.env;
@@ -20,10 +25,11 @@ interface Place {
   readonly nodeArgs?: readonly string[];
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
+  readonly file?: string;
 }
 
-function sluice(args: readonly string[], { nodeArgs = [], cwd, env }: Place = {}) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [...nodeArgs, main, ...args], {
+function sluice(args: readonly string[], { nodeArgs = [], cwd, env, file = main }: Place = {}) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...nodeArgs, file, ...args], {
     encoding: "utf8",
     cwd,
     env: { ...inherited, ...env },
@@ -32,7 +38,7 @@ function sluice(args: readonly string[], { nodeArgs = [], cwd, env }: Place = {}
 }
 
 test("--help lists the commands on standard output, exit 0", () => {
-  const { status, stdout, stderr } = sluice(["--help"]);
+  const { status, stdout, stderr } = sluice(["--help"], { file: source });
   assert.equal(status, 0, stderr);
   assert.match(stdout, /^usage: sluice <command>[^]*\n {2}check +check pipeline\.yaml/);
 });
@@ -71,6 +77,7 @@ test("a Node version that is too old is refused with the required version, with 
   const old = `Object.defineProperty(process, "versions", { value: { node: "20.20.2" } })`;
   const { status, stderr } = sluice(["--help"], {
     nodeArgs: ["--import", `data:text/javascript,${old}`],
+    file: source,
   });
   assert.equal(status, 1);
   assert.equal(
@@ -236,13 +243,21 @@ test("check names a plugin that never stops, and exits with 1", async (t) => {
   assert.match(text, /SLUICE_PLUGIN_STOP.*plugin enforce stuck did not stop within 4 s/);
 });
 
-const script = (shell: string): string => {
+const scripts = new Map<string, string>();
+
+function script(shell: string): string {
+  const found = scripts.get(shell) ?? printedScript(shell);
+  scripts.set(shell, found);
+  return found;
+}
+
+function printedScript(shell: string): string {
   const { stdout, stderr } = spawnSync(process.execPath, [main, "completion", shell], {
     encoding: "utf8",
   });
   assert.equal(stderr, "");
   return stdout;
-};
+}
 
 test("bash completes commands, subcommands and options", (t) => {
   const file = join(temporaryFolder(t), "completion.bash");

@@ -1,7 +1,7 @@
 /** `sluice plugin`: from a new package to a plugin in pipeline.yaml with its grants. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
@@ -46,13 +46,14 @@ function build(folder: string): void {
   }
 }
 
-/** Packs a package in `folder`. `plugins`: their manifests by the name of their export. Returns the path of the tarball. */
+/** Packs a package in `folder`, as `npm pack` does but in less time. `plugins`: their manifests by the name of their export. Returns the path of the tarball. */
 async function packed(
   folder: string,
   name: string,
   plugins: Readonly<Record<string, object>>,
 ): Promise<string> {
-  const source = join(folder, "source");
+  // The folder in a tarball of npm.
+  const source = join(folder, "package");
   mkdirSync(source, { recursive: true });
   const files = Object.keys(plugins).map((entry, at) => [entry, `./${at}.js`] as const);
   const manifest = { name, version: "1.0.0", type: "module", exports: Object.fromEntries(files) };
@@ -61,9 +62,10 @@ async function packed(
     const code = `export default { ...${JSON.stringify(plugins[entry])}, start: () => ({}) };`;
     writeFileSync(join(source, file), code);
   }
-  const args = ["pack", source, "--ignore-scripts", "--silent"];
-  const { stdout } = await promisify(execFile)("npm", args, { cwd: folder });
-  return join(folder, stdout.trim());
+  const tarball = join(folder, `${name}-1.0.0.tgz`);
+  await promisify(execFile)("tar", ["-czf", tarball, "-C", folder, "package"]);
+  rmSync(source, { recursive: true });
+  return tarball;
 }
 
 test("new needs a known kind, a name in kebab case and an empty folder", async (t) => {

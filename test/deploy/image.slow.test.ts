@@ -180,7 +180,7 @@ test(
     mkdirSync(machine);
     writeFileSync(join(machine, "pipeline.yaml"), pipeline);
     const tarball = packPlugin(machine);
-    const sluice = [join(root, "src/main.ts"), "plugin", "add", tarball, "--list", "edge"];
+    const sluice = [join(app, "src/main.js"), "plugin", "add", tarball, "--list", "edge"];
     execFileSync(process.execPath, sluice, { cwd: machine, stdio: "ignore" });
     const text = readFileSync(join(root, "deploy/plugins.Dockerfile"), "utf8");
     const own = join(folder, "pipeline");

@@ -27,7 +27,8 @@ function compile(name: string, source: string, compilerOptions: object): string 
     JSON.stringify({ compilerOptions: { ...strict, ...compilerOptions }, files: ["index.ts"] }),
   );
   writeFileSync(join(folder, "package.json"), `{ "type": "module" }`);
-  const { stdout, stderr } = spawnSync(process.execPath, [tsc, "-p", folder], { encoding: "utf8" });
+  const args = [tsc, "-p", folder, "--singleThreaded"];
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
   return stdout + stderr;
 }
 
@@ -137,7 +138,7 @@ for (const kind of ["step", "surface", "tools", "service"]) {
   test(`a new ${kind} compiles, passes its lint rules and its tests, and is packed`, () => {
     const folder = join(app, kind);
     run(app, main, "plugin", "new", `acme-${kind}`, "--kind", kind, "--dir", folder);
-    run(folder, tsc, "-p", folder);
+    run(folder, tsc, "-p", folder, "--singleThreaded");
     run(folder, oxlint, "--deny-warnings");
     run(folder, "--test");
     run(folder, main, "plugin", "test");
