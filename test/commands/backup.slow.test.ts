@@ -5,15 +5,19 @@ import { once } from "node:events";
 import { existsSync, openSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { startTestGateway } from "sluice-gateway/testing";
 import { startGateway } from "../../src/gateway/gateway.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { PluginEntries } from "../../src/store/plugin-entries.ts";
 import { createPluginEntries } from "../../src/store/plugin-storage.ts";
+import { installPackage } from "../package/package-fixture.ts";
 import { withFolderSql } from "../store/open-sql.ts";
 
-const main = join(import.meta.dirname, "../../src/main.ts");
+// The package starts in half the time that the sources take.
+const installed = await installPackage();
+after(() => installed[Symbol.dispose]());
+const { main } = installed;
 const pipeline = `version: 1
 server: { port: "\${PORT:-0}" }
 admin: { port: "\${ADMIN_PORT:-0}" }

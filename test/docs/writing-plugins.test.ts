@@ -74,7 +74,7 @@ async function compile(folder: string, out: string): Promise<void> {
   const config = { compilerOptions, include: ["*.ts"], exclude: ["*.test.ts"] };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
   const tsc = join(root, "node_modules/.bin/tsc");
-  await promisify(execFile)(tsc, ["-p", folder]).catch((error: unknown) => {
+  await promisify(execFile)(tsc, ["-p", folder, "--singleThreaded"]).catch((error: unknown) => {
     const printed = error instanceof Error && "stdout" in error ? String(error.stdout) : "";
     throw new Error(`the example does not compile:\n${printed}`, { cause: error });
   });
