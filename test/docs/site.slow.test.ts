@@ -6,10 +6,9 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, extname, join } from "node:path";
 import { after, test } from "node:test";
-import type { Browser } from "playwright-core";
 import { ownPages, ownUrl } from "../../plugins/tools/docs-search/folders.ts";
 import { bind } from "../../src/http/bind.ts";
-import { openChromium } from "../browser.ts";
+import { launchChromium } from "../browser.ts";
 import { faintTexts, saveScreenshot, widthExcess } from "../watched-page.ts";
 import { root } from "./tables.ts";
 
@@ -109,15 +108,12 @@ async function serve(): Promise<{ url: string } & AsyncDisposable> {
   };
 }
 
-let browser: Browser | undefined;
-after(() => browser?.close());
-
 for (const { device, viewport, colorScheme } of [
   { device: "phone", viewport: { width: 390, height: 844 }, colorScheme: "dark" },
   { device: "wide screen", viewport: { width: 1400, height: 900 }, colorScheme: "light" },
 ] as const) {
   test(`a browser shows and searches the site on a ${device}, ${colorScheme}`, async (t) => {
-    browser ??= await openChromium(t);
+    const browser = await launchChromium(t);
     if (browser === undefined) return;
     await using server = await serve();
     const page = await browser.newPage({ viewport, colorScheme });
@@ -140,7 +136,7 @@ for (const { device, viewport, colorScheme } of [
 }
 
 test("no page of the site is wider than a phone", async (t) => {
-  browser ??= await openChromium(t);
+  const browser = await launchChromium(t);
   if (browser === undefined) return;
   await using server = await serve();
   const viewport = { width: 390, height: 844 };
