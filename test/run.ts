@@ -55,7 +55,8 @@ try {
   const { status } = spawnSync(
     process.execPath,
     ["--test", "--test-concurrency=3", ...reporters, ...options, ...ungrouped, ...groups],
-    { cwd: root, stdio: "inherit" },
+    // test/e2e/gateway-process.ts reads the variable.
+    { cwd: root, stdio: "inherit", env: { ...process.env, SLUICE_TEST_BUILT: String(!isQuick) } },
   );
   process.exitCode = status ?? 1;
 } finally {

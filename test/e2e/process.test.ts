@@ -9,7 +9,7 @@ import { start } from "../../src/commands/start.ts";
 import { openReceiver } from "../plugins/edge/trace/otlp-receiver.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { ask } from "./ask.ts";
-import { spawnGateway, type GatewayProcess } from "./gateway-process.ts";
+import { sourceMain, spawnGateway, type GatewayProcess } from "./gateway-process.ts";
 import { closed, listening } from "./rpc-node.ts";
 
 /** `more`: lines after the routes. */
@@ -76,7 +76,8 @@ function folderWith(t: TestContext, text: string): Folder {
     file,
     env,
     async start(more = {}) {
-      const gateway = await spawnGateway(file, { ...env, ...more });
+      // The built package contains OpenTelemetry, so that the hook would not see that it is loaded.
+      const gateway = await spawnGateway(file, { ...env, ...more }, [], () => {}, sourceMain);
       t.after(() => gateway.child.kill("SIGKILL"));
       return gateway;
     },

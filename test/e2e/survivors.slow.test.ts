@@ -15,8 +15,8 @@ import { connectWs, type WsClient } from "../plugins/ledger/ledger-ws/ws-client.
 import { closed, healthyNode, listening, type RpcCall } from "./rpc-node.ts";
 
 const clients = 4;
-const warmUps = 2_000;
-const measured = 4_000;
+const warmUps = 1_000;
+const measured = 2_000;
 /**
  * Copied and promoted bytes. All routes keep 40 to 800 bytes. A closure or WeakMap that is stored per request keeps 2,700
  * to 10,200. Each collection copies about 90 KB that are in use at that moment, such as the exchanges in flight.

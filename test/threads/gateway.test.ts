@@ -30,9 +30,22 @@ async function held(gateway: ThreadsGateway, running: number): Promise<Promise<s
   return requests;
 }
 
+/** The requests that all threads have answered, also those of threads that have ended. */
+async function countOf(gateway: ThreadsGateway): Promise<number> {
+  const metrics = await gateway.admin("/metrics");
+  const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
+  return Number(counted?.[1]);
+}
+
 test("a gateway with two threads", async (t) => {
   const text = pipeline(2).replace("which.js }", "which.js, once: ./once.js }");
-  const gateway = await startThreads(t, `${text}once: {}\n`);
+  const gateway = await startThreads(
+    t,
+    `${text}  - { path: /gone, run: [], to: { forward: { upstream: gone } } }
+upstreams: { gone: { urls: "http://127.0.0.1:1" } }
+once: {}
+`,
+  );
 
   await t.test("serves the port with both, and the admin listener adds them up", async () => {
     const seen = new Map<string, number>();
@@ -42,9 +55,7 @@ test("a gateway with two threads", async (t) => {
     });
     assert.deepEqual([...seen.keys()].toSorted(), ["1", "2"]);
     const asked = [...seen.values()].reduce((sum, count) => sum + count);
-    const metrics = await gateway.admin("/metrics");
-    const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
-    assert.equal(Number(counted?.[1]), asked);
+    assert.equal(await countOf(gateway), asked);
     const [route] = JSON.parse(await gateway.ask("/which?routes"));
     assert.ok(route.surface.timed > 0 && route.surface.meanMs > 0);
     const { threads } = JSON.parse(await gateway.admin("/pipelines"));
@@ -78,6 +89,56 @@ test("a gateway with two threads", async (t) => {
   await t.test("refuses the port of another process, although threads share theirs", async () => {
     const { port } = new URL(gateway.url);
     await assert.rejects(startThreads(t, pipeline(2), { PORT: port }), /SLUICE_LISTEN_FAILED/);
+  });
+
+  await t.test("is not ready for the admin listener if an upstream fails in a thread", async () => {
+    const ready = async (): Promise<string> =>
+      JSON.parse(await gateway.admin("/readyz")).checks["upstream gone"];
+    assert.equal(await ready(), "ok");
+    await gateway.askUntil("/gone", () => true);
+    await gateway.adminUntil("/metrics", (metrics) =>
+      metrics.includes('sluice_backend_up{kind="upstream",backend="upstream gone"} 0'),
+    );
+    assert.equal(await ready(), "unreachable");
+  });
+
+  await t.test(
+    "replaces a thread whose plugin throws out of turn, and its requests stay counted",
+    async () => {
+      const countedBefore = await countOf(gateway);
+      const askedBefore = gateway.asked;
+      const ids = new Set<string>();
+      await gateway.askUntil("/which?id", (id) => ids.add(id).size === 2);
+      await gateway.ask("/which?throw");
+      // The new thread may have the index of the one that it replaces.
+      await gateway.askUntil("/which?id", (id) => id.includes("-") && !ids.has(id));
+      await gateway.adminUntil("/pipelines", allServe);
+      const { ready, checks } = JSON.parse(await gateway.admin("/readyz"));
+      assert.equal(checks.threads, "ok", JSON.stringify(ready));
+      assert.equal(await countOf(gateway), gateway.asked + countedBefore - askedBefore);
+    },
+  );
+
+  await t.test(
+    "ends and replaces a thread that does not answer for 10 s, and the log names the plugin",
+    async () => {
+      // The answer never comes: the connection is closed when the thread is ended.
+      await assert.rejects(gateway.ask("/which?block"));
+      await gateway.adminUntil("/readyz", (text) => JSON.parse(text).checks?.threads === "ok");
+      const logged = gateway.lines.find((line) => line.includes("has not answered for 10 s"));
+      assert.equal(JSON.parse(logged?.slice(logged.indexOf("{")) ?? "{}").plugin, "which");
+    },
+  );
+
+  await t.test("drains all threads at a stop: running requests end, and none begins", async () => {
+    const running = Array.from({ length: 8 }, () => gateway.ask("/which?wait"));
+    await gateway.adminUntil("/metrics", (text) =>
+      text.includes('sluice_exchanges_open{route="/which"} 8'),
+    );
+    const stopped = gateway.gateway.stop();
+    await Promise.all(running);
+    await stopped;
+    await assert.rejects(gateway.ask("/which"));
   });
 });
 
@@ -123,30 +184,6 @@ test("after a reload, the plugins of the main thread answer those of the previou
   assert.equal(await running, "main-old");
   const asked = Array.from({ length: 8 }, () => gateway.ask("/which?ask"));
   assert.deepEqual(new Set(await Promise.all(asked)), new Set(["main-new"]));
-});
-
-test("a thread whose plugin throws out of turn is replaced, and its requests stay counted", async (t) => {
-  const gateway = await startThreads(t, pipeline(2));
-  const ids = new Set<string>();
-  await gateway.askUntil("/which?id", (id) => ids.add(id).size === 2);
-  await gateway.ask("/which?throw");
-  // The new thread may have the index of the one that it replaces.
-  await gateway.askUntil("/which?id", (id) => id.includes("-") && !ids.has(id));
-  await gateway.adminUntil("/pipelines", allServe);
-  const { ready, checks } = JSON.parse(await gateway.admin("/readyz"));
-  assert.equal(checks.threads, "ok", JSON.stringify(ready));
-  const metrics = await gateway.admin("/metrics");
-  const counted = /^sluice_requests_total\{route="\/which".*status="2xx"\} (\d+)$/m.exec(metrics);
-  assert.equal(Number(counted?.[1]), gateway.asked);
-});
-
-test("a thread that does not answer for 10 s is ended and replaced, and the log names the plugin", async (t) => {
-  const gateway = await startThreads(t, pipeline(2));
-  // The answer never comes: the connection is closed when the thread is ended.
-  await assert.rejects(gateway.ask("/which?block"));
-  await gateway.adminUntil("/readyz", (text) => JSON.parse(text).checks?.threads === "ok");
-  const logged = gateway.lines.find((line) => line.includes("has not answered for 10 s"));
-  assert.equal(JSON.parse(logged?.slice(logged.indexOf("{")) ?? "{}").plugin, "which");
 });
 
 test("a thread that starts while the gateway stops does not delay the stop", async (t) => {
@@ -209,33 +246,6 @@ test("new requests have threads although the requests of many drained threads st
   assert.deepEqual(new Set(inState(text, "serving")), new Set([4, 2]));
   await gateway.ask("/which?go");
   await Promise.allSettled(requests);
-});
-
-test("a stop drains all threads: running requests end, and none begins", async (t) => {
-  const gateway = await startThreads(t, pipeline(2));
-  const running = Array.from({ length: 8 }, () => gateway.ask("/which?wait"));
-  await gateway.adminUntil("/metrics", (text) =>
-    text.includes('sluice_exchanges_open{route="/which"} 8'),
-  );
-  const stopped = gateway.gateway.stop();
-  await Promise.all(running);
-  await stopped;
-  await assert.rejects(gateway.ask("/which"));
-});
-
-test("an upstream that fails in a thread is not ready for the admin listener", async (t) => {
-  const text = `${pipeline(2)}  - { path: /gone, run: [], to: { forward: { upstream: gone } } }
-upstreams: { gone: { urls: "http://127.0.0.1:1" } }
-`;
-  const gateway = await startThreads(t, text);
-  const ready = async (): Promise<string> =>
-    JSON.parse(await gateway.admin("/readyz")).checks["upstream gone"];
-  assert.equal(await ready(), "ok");
-  await gateway.askUntil("/gone", () => true);
-  await gateway.adminUntil("/metrics", (metrics) =>
-    metrics.includes('sluice_backend_up{kind="upstream",backend="upstream gone"} 0'),
-  );
-  assert.equal(await ready(), "unreachable");
 });
 
 test("the number of open connections is limited over all threads", async (t) => {

@@ -1,14 +1,13 @@
 /** A process with three threads is killed with SIGKILL while it charges: every answer that it has sent is a charge. */
 import assert from "node:assert/strict";
-import { spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { readUsage } from "../../plugins/billing/metering/read-usage.ts";
 import { check } from "../checker/checker.ts";
 import { nothing, type Call, type Charge } from "../checker/history.ts";
+import { spawnGateway } from "../e2e/gateway-process.ts";
+import { withFolderAccounts } from "../plugins/billing/accounts/open-accounts.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { askWith } from "./ask.ts";
 
@@ -23,10 +22,10 @@ plans: { enterprise: { rps: 1000000, includedCu: 1000000 } }
 routes:
   - { path: /, methods: [GET], run: [request-id, authenticate, { authorize: { require: key } }, { meter: { price: ${price} } }], to: discovery }
 `;
-const main = join(import.meta.dirname, "../../src/main.ts");
 
 /** The limit of the second key, which is used up in the first rounds. */
 const limitMilliCu = 3_000;
+const capabilities = ["ledger:read"] as const;
 
 type OpenCall = { -readonly [Member in keyof Call]: Call[Member] };
 
@@ -36,20 +35,11 @@ test("after kills of a process with three threads, every answer is a charge, onc
   const data = join(folder, "data");
   mkdirSync(data);
   writeFileSync(file, pipeline);
-  const env = { ...process.env, DATA_DIR: data, PORT: "0", ADMIN_PORT: "0" };
-  const keys = issueKeys(file, env);
+  const keys = await issueKeys(data);
   const calls: OpenCall[] = [];
   let answers = 0;
   for (let round = 0; round < rounds; round++) {
-    const args = [main, "start", "--json", "--config", file];
-    const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
-    const exit = once(child, "exit");
-    const { promise, resolve, reject } = Promise.withResolvers<string>();
-    createInterface(child.stdout).on("line", (line) => {
-      if (line.startsWith('{"url"')) resolve((JSON.parse(line) as { url: string }).url);
-    });
-    child.once("exit", () => reject(new Error("the gateway ended before it listened")));
-    const url = await promise;
+    const { url, child, exited } = await spawnGateway(file, { DATA_DIR: data });
     const enough = answers + answersPerRound;
     const client = (key: IssuedKey): Promise<void> => {
       let call: OpenCall | undefined;
@@ -74,7 +64,7 @@ test("after kills of a process with three threads, every answer is a charge, onc
       );
     };
     await Promise.all(Array.from({ length: 12 }, () => keys.map(client)).flat());
-    assert.deepEqual(await exit, [null, "SIGKILL"]);
+    assert.deepEqual(await exited, [null, "SIGKILL"]);
   }
   const charges = Array.from(readUsage(data), (row): Charge => ({
     requestId: row.requestId,
@@ -112,14 +102,16 @@ interface IssuedKey {
   readonly key: string;
 }
 
-function issueKeys(file: string, env: NodeJS.ProcessEnv): [IssuedKey, IssuedKey] {
-  const run = (...args: string[]): IssuedKey => {
-    const all = [main, ...args, "--json", "--config", file];
-    const { status, stdout, stderr } = spawnSync(process.execPath, all, { env, encoding: "utf8" });
-    assert.equal(status, 0, stderr);
-    return JSON.parse(stdout) as IssuedKey;
-  };
-  const { id } = run("workspaces", "create", "--name", "x", "--plan", "enterprise");
-  const issue = (...more: string[]): IssuedKey => run("keys", "create", "--workspace", id, ...more);
-  return [issue(), issue("--cu-24h", String(limitMilliCu))];
+function issueKeys(data: string): Promise<[IssuedKey, IssuedKey]> {
+  return withFolderAccounts(data, async (store) => {
+    const by = { actor: "test", at: Date.now() };
+    const { id } = await store.createWorkspace({ name: "x", plan: "enterprise" }, by);
+    const issue = async (cuLimit24hMilli?: number): Promise<IssuedKey> => {
+      const wanted = { workspaceId: id, name: "x", environment: "dev", capabilities } as const;
+      const issued = await store.createKey({ ...wanted, cuLimit24hMilli }, by);
+      if (!("text" in issued)) throw new Error(issued.message);
+      return { id: issued.key.id, key: issued.text };
+    };
+    return [await issue(), await issue(limitMilliCu)];
+  });
 }

@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs";
 import { Agent, request as startRequest, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { text as textOf } from "node:stream/consumers";
+import { setTimeout as wait } from "node:timers/promises";
 import type { TestContext } from "node:test";
 import { startBareGateway, type BareGateway } from "../../src/testing/gateway.ts";
 
@@ -38,7 +39,8 @@ export default {
     function answer(exchange) {
       const { query } = exchange.request;
       if (query === "throw") setTimeout(() => { throw new Error("out of turn"); });
-      if (query === "block") for (;;) Math.random();
+      // Blocks without CPU time. Between the waits, the main thread can read the stack.
+      if (query === "block") for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
       if (query === "ask") return gone.then(() => threads.call("text" + text)).then((body) => ({ status: 200, body }));
       if (query === "routes") return threads.call("routes" + text).then((body) => ({ status: 200, body }));
       if (query === "go") {
@@ -126,7 +128,7 @@ export async function startThreads(
   };
   const admin = (path: string): Promise<string> => get(gateway.adminUrl + path);
   const until =
-    (request: (path: string) => Promise<string>): ThreadsGateway["askUntil"] =>
+    (request: (path: string) => Promise<string>, pauseMs: number): ThreadsGateway["askUntil"] =>
     async (path, isDone) => {
       const end = performance.now() + waitMs;
       for (;;) {
@@ -134,6 +136,7 @@ export async function startThreads(
         const answer = await request(path).catch(() => "{}");
         if (isDone(answer)) return;
         assert.ok(performance.now() < end, `${path} still answers: ${answer}`);
+        await wait(pauseMs);
       }
     };
   return {
@@ -142,7 +145,7 @@ export async function startThreads(
     get asked() {
       return asked;
     },
-    askUntil: until(ask),
+    askUntil: until(ask, 1),
     async throwIn(thread) {
       for (let isThere = false; !isThere;) {
         // Both requests use the same connection, so they reach the same thread.
@@ -158,6 +161,6 @@ export async function startThreads(
       }
     },
     admin,
-    adminUntil: until(admin),
+    adminUntil: until(admin, 10),
   };
 }
