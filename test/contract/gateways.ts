@@ -14,7 +14,8 @@ import { systemClock } from "../../src/base/clock.ts";
 import type { Clock } from "../../src/plugin.ts";
 import { createSeal } from "../../src/store/seal.ts";
 import { upgrade } from "../plugins/billing/shipping/fixture.ts";
-import { createDatabase, runSql } from "../store/servers.ts";
+import { runSql } from "../store/servers.ts";
+import { createUpgradedDatabase } from "../store/upgraded-database.ts";
 import { temporaryFolder } from "../store/folder.ts";
 import { silentLog } from "../test-log.ts";
 
@@ -203,8 +204,7 @@ export function upgradeDatabase(url: string): Promise<void> {
 
 export function postgresGateways(port: () => number | undefined): OpenGateways {
   return async (t, wanted) => {
-    const url = await createDatabase(t);
-    await upgradeDatabase(url);
+    const url = await createUpgradedDatabase(t, secret);
     const store = postgresStore(url, ["one", "other"], port());
     return openGatewaysOn(t, temporaryFolder(t), store, wanted);
   };

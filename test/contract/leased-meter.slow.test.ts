@@ -12,8 +12,8 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { openPostgres } from "../../src/store/postgres/postgres.ts";
 import { createSession } from "../../src/store/session.ts";
 import { postgresSql } from "../../src/store/sql/postgres-sql.ts";
-import { upgrade } from "../plugins/billing/shipping/fixture.ts";
-import { createDatabase, runSql } from "../store/servers.ts";
+import { runSql } from "../store/servers.ts";
+import { createUpgradedDatabase } from "../store/upgraded-database.ts";
 import { describeMeter, type ContractMeter, type RecordedCharge } from "./meter.ts";
 import { describeUsage } from "./usage.ts";
 import { describeWithPgBouncer } from "./through-pgbouncer.ts";
@@ -26,8 +26,7 @@ interface Gateway {
 
 function describeLeased(name: string, port: () => number | undefined): void {
   const databaseOf = async (t: TestContext): Promise<{ url: string; through: URL }> => {
-    const url = await createDatabase(t);
-    await upgrade(url);
+    const url = await createUpgradedDatabase(t, "a secret of this deployment");
     const through = new URL(url);
     through.port = String(port() ?? through.port);
     return { url, through };

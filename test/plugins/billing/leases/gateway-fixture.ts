@@ -4,9 +4,8 @@ import {
   type TestGateway,
   type WantedKey,
 } from "../../../../plugins/contracts/testing.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
-import { createDatabase, runSql } from "../../../store/servers.ts";
-import { upgrade } from "../shipping/fixture.ts";
+import { runSql } from "../../../store/servers.ts";
+import { createUpgradedDatabase } from "../../../store/upgraded-database.ts";
 
 export const secret = "a secret of these gateways";
 
@@ -30,10 +29,8 @@ routes:
     to: { forward: { upstream: held } }
 `;
 
-export async function preparedDatabase(t: TestContext, ofGateways = secret): Promise<string> {
-  const url = await createDatabase(t);
-  await upgrade(url, createSeal(ofGateways));
-  return url;
+export function preparedDatabase(t: TestContext, ofGateways = secret): Promise<string> {
+  return createUpgradedDatabase(t, ofGateways);
 }
 
 /** Starts a gateway on the database, with a key of the free plan. */

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import type { Capability } from "../../../../plugins/contracts/index.ts";
 import { startTestGateway, type TestGateway } from "../../../../plugins/contracts/testing.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
-import { createDatabase, runSql } from "../../../store/servers.ts";
-import { until, upgrade } from "../../billing/shipping/fixture.ts";
+import { runSql } from "../../../store/servers.ts";
+import { createUpgradedDatabase } from "../../../store/upgraded-database.ts";
+import { until } from "../../billing/shipping/fixture.ts";
 import { ask, call, pipeline, signIn } from "./gateway.ts";
 import { HistoryRecorder } from "../../../../plugins/dashboard/dashboard/history/recorder.ts";
 import {
@@ -23,8 +23,7 @@ import { keptLog } from "../../../test-log.ts";
 const secret = "a secret of these gateways";
 
 async function database(t: TestContext): Promise<string> {
-  const url = await createDatabase(t);
-  await upgrade(url, createSeal(secret));
+  const url = await createUpgradedDatabase(t, secret);
   return url;
 }
 

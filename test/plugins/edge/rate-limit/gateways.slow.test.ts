@@ -9,12 +9,10 @@ import {
 } from "../../../../plugins/edge/rate-limit/leased-bucket.ts";
 import { createTerms } from "../../../../plugins/edge/rate-limit/terms.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { startFaultProxy } from "../../../store/fault-proxy.ts";
 import { startRedis } from "../../../store/redis-server.ts";
 import { openRedis, until } from "../../../store/redis/open-redis.ts";
-import { createDatabase } from "../../../store/servers.ts";
-import { upgrade } from "../../billing/shipping/fixture.ts";
+import { createUpgradedDatabase } from "../../../store/upgraded-database.ts";
 import { assertBound, type Admission } from "./simulated-replicas.ts";
 
 const secret = "a secret of this deployment";
@@ -31,8 +29,7 @@ routes:
 `;
 
 async function start(t: TestContext, redis: string): Promise<TestGateway> {
-  const database = await createDatabase(t);
-  await upgrade(database, createSeal(secret));
+  const database = await createUpgradedDatabase(t, secret);
   return startTestGateway({
     pipeline,
     env: { GATEWAY_SECRET: secret, DATABASE_URL: database, REDIS_URL: redis },

@@ -4,11 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { createSeal } from "../../../../src/store/seal.ts";
 import { sluice, spawnGateway, type GatewayProcess } from "../../../e2e/gateway-process.ts";
 import { ask, mcpPipeline, mcpTools } from "../../../e2e/mcp-gateway.ts";
-import { createDatabase } from "../../../store/servers.ts";
-import { until, upgrade } from "../../billing/shipping/fixture.ts";
+import { createUpgradedDatabase } from "../../../store/upgraded-database.ts";
+import { until } from "../../billing/shipping/fixture.ts";
 import { streamedCall } from "./streamed-call.ts";
 
 interface Replica {
@@ -24,8 +23,7 @@ let two: Replica;
 let other: string;
 
 before(async () => {
-  const url = await createDatabase({ after });
-  await upgrade(url, createSeal(secret));
+  const url = await createUpgradedDatabase({ after }, secret);
   const file = join(folder, "pipeline.yaml");
   writeFileSync(file, mcpPipeline("{}", mcpTools));
   const env = (name: string): Record<string, string> => ({

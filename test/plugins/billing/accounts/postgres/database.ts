@@ -1,10 +1,8 @@
 /** A database with all tables, whose clock the test moves, and pools on it. */
 import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { openPostgres, type PostgresPool } from "../../../../../src/store/postgres/postgres.ts";
-import { upgradeSchema } from "../../../../../src/store/postgres/migrations.ts";
-import { createSeal } from "../../../../../src/store/seal.ts";
-import { shippedMigrations } from "../../../../../src/pipeline/load/migrations.ts";
-import { createDatabase, runSql } from "../../../../store/servers.ts";
+import { runSql } from "../../../../store/servers.ts";
+import { createUpgradedDatabase } from "../../../../store/upgraded-database.ts";
 
 interface TestContextLike {
   after(run: () => Promise<void>): void;
@@ -33,7 +31,7 @@ export async function accountsDatabase(
   t: TestContextLike,
   { now, port }: { readonly now?: number; readonly port?: number } = {},
 ): Promise<AccountsDatabase> {
-  const url = await createDatabase(t);
+  const url = await createUpgradedDatabase(t, "test");
   const pools = new Set<PostgresPool>();
   t.after(async () => {
     for (const pool of pools) await pool.close();
@@ -54,7 +52,6 @@ export async function accountsDatabase(
   const setTime = async (ms: number): Promise<void> => {
     await runSql(url, `UPDATE sluice.test_clock SET now = ${ms}`);
   };
-  await upgradeSchema(open(), await shippedMigrations(), createSeal("test"));
   if (now !== undefined) {
     await runSql(url, testClock);
     await setTime(now);
