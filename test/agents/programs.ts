@@ -226,10 +226,12 @@ async function runAgent(
     await mkdir(dirname(join(home, name)), { recursive: true });
     await writeFile(join(home, name), contents);
   }
-  const { PATH = "" } = process.env;
+  // The cache of a run saves a quarter of the CPU time of a start.
+  const { PATH = "", NODE_COMPILE_CACHE } = process.env;
+  const cache = NODE_COMPILE_CACHE !== undefined && { NODE_COMPILE_CACHE };
   const child = spawn(isBinary ? path : process.execPath, isBinary ? args : [path, ...args], {
     cwd: work,
-    env: { PATH, HOME: home, NO_COLOR: "1", ...env },
+    env: { PATH, HOME: home, NO_COLOR: "1", ...cache, ...env },
     stdio: ["ignore", "pipe", "pipe"],
     // Some agents start other processes, which are killed together with them.
     detached: true,
