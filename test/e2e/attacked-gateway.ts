@@ -16,7 +16,7 @@ import { after, type TestContext } from "node:test";
 import { defaultHeldBytes } from "../../src/gateway/open-host-resources.ts";
 import { makeKey, spawnGateway } from "./gateway-process.ts";
 import { shipped } from "./shipped-gateway.ts";
-import { slowness } from "./slowness.ts";
+import { limitOnThisMachine } from "./slowness.ts";
 import { watchHealth } from "./watch-health.ts";
 
 export const mebibyte = 1024 * 1024;
@@ -76,7 +76,6 @@ export async function startAttacked(
     // Only now: a gateway that runs writes to its folder.
     rmSync(folder, { recursive: true });
   });
-  slowness();
   const longestHealth = watchHealth(t, gateway.url);
   const measure = (): void => {
     writeFileSync(loopFile, "0");
@@ -111,7 +110,7 @@ export async function startAttacked(
       part.diagnostic(`highest memory: ${Math.round(highest)} MiB`);
       assert.equal(gateway.child.exitCode, null);
       assert.ok(highest < 512, `${highest} MiB`);
-      const limitMs = maxTurnMs * slowness();
+      const limitMs = limitOnThisMachine(turnMs, maxTurnMs);
       assert.ok(turnMs < limitMs, `a turn of ${turnMs} ms, above ${limitMs} ms`);
     },
     async assertAnswered() {

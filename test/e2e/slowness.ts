@@ -9,16 +9,25 @@ function work(): void {
   for (let count = 0; count < 4; count++) JSON.stringify(text);
 }
 
-let slowest = 1;
+/** The slowest of so many runs counts: another program may have slowed the machine only for a part of the time. */
+const runs = 10;
 
 /**
- * Returns 1 on a fast machine. On a slow or busy one, returns how many times slower it was at the slowest call so far:
- * other programs may have slowed the machine during the longest turn, and not any more.
+ * Returns the limit for a turn that took `turnMs` of CPU time: `limitMs` if the turn is below it, and more if the turn is
+ * above it and the machine is slow or busy.
  */
-export function slowness(): number {
-  const before = process.threadCpuUsage();
-  work();
-  const { user, system } = process.threadCpuUsage(before);
-  slowest = Math.max(slowest, (user + system) / 1000 / referenceMs);
+export function limitOnThisMachine(turnMs: number, limitMs: number): number {
+  return turnMs < limitMs ? limitMs : limitMs * slowness();
+}
+
+/** Returns 1 on a fast machine, and how many times slower it is on another one. It takes about a second. */
+function slowness(): number {
+  let slowest = 1;
+  for (let run = 0; run < runs; run++) {
+    const before = process.threadCpuUsage();
+    work();
+    const { user, system } = process.threadCpuUsage(before);
+    slowest = Math.max(slowest, (user + system) / 1000 / referenceMs);
+  }
   return slowest;
 }
