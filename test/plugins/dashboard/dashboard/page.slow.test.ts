@@ -65,6 +65,8 @@ async function onPage(
   const { page, problems } = await open(launched, gateway, options);
   await run(gateway, page, problems);
   assert.deepEqual(problems, []);
+  // An open page would continue to ask the gateway, which has ended.
+  await page.context().close();
 }
 
 let launched: Browser | undefined;
