@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { TestKey } from "../../plugins/contracts/testing.ts";
-import { main, makeKey, sluice, spawnGateway } from "../../test/e2e/gateway-process.ts";
+import { makeKey, sluice, sourceMain, spawnGateway } from "../../test/e2e/gateway-process.ts";
 import type { ChargeRow } from "./charge-comparison.ts";
 
 export const drainSeconds = 5;
@@ -93,9 +93,15 @@ export async function startSoakedGateway(backends: Backends): Promise<SoakedGate
     complaints.push(line);
     if (complaints.length > 50) complaints.shift();
   };
-  const { url, adminUrl, child, ...started } = await spawnGateway(file, {}, [], (line) => {
-    if (/"level":(50|60)/.test(line)) keep(line);
-  });
+  const { url, adminUrl, child, ...started } = await spawnGateway(
+    file,
+    {},
+    [],
+    (line) => {
+      if (/"level":(50|60)/.test(line)) keep(line);
+    },
+    sourceMain,
+  );
   createInterface({ input: child.stderr! }).on("line", keep);
   let ended: number | NodeJS.Signals | undefined;
   const exited = started.exited.then(([code, signal]) => {
@@ -141,7 +147,7 @@ export interface WorkerProcess extends AsyncDisposable {
 export async function startWorkerProcess(modelUrl: string, model: string): Promise<WorkerProcess> {
   const args = ["worker", "--upstream", modelUrl, "--model", model, "--network", "alpha"];
   const more = ["--listen", "127.0.0.1:0", "--evidence", "simulated", "--json"];
-  const child = spawn(process.execPath, [main, ...args, ...more], {
+  const child = spawn(process.execPath, [sourceMain, ...args, ...more], {
     stdio: ["ignore", "pipe", "ignore"],
   });
   const exited = once(child, "exit");

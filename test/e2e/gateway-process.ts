@@ -65,7 +65,7 @@ export async function spawnGateway(
 
 /** Returns the standard output of another command. Throws unless it exits with 0. */
 export function sluice(args: readonly string[], env: Env): string {
-  const result = spawnSync(process.execPath, [main, ...args], {
+  const result = spawnSync(process.execPath, [sourceMain, ...args], {
     env: { ...process.env, PORT: "0", ADMIN_PORT: "0", ...env },
     encoding: "utf8",
     maxBuffer: 1 << 30,

@@ -8,7 +8,7 @@ import { readUsage } from "../../../../plugins/billing/metering/read-usage.ts";
 import type { TestGateway } from "../../../../plugins/contracts/testing.ts";
 import { storeCommand } from "../../../../src/commands/store.ts";
 import { commandLine } from "../../../commands/command-line.ts";
-import { sluice, spawnGateway } from "../../../e2e/gateway-process.ts";
+import { sluice, sourceMain, spawnGateway } from "../../../e2e/gateway-process.ts";
 import { startRpcNode } from "../../../e2e/rpc-node.ts";
 import { type FaultProxy, startFaultProxy } from "../../../store/fault-proxy.ts";
 import { runSql } from "../../../store/servers.ts";
@@ -209,7 +209,8 @@ test("a gateway that cannot create its data folder, and may not write anywhere, 
     JSON.parse(sluice([...args, "--config", shippedPipeline, "--json"], env));
   const { id = "" } = run("workspaces", "create", "--name", "t", "--plan", "developer");
   const { key } = run("keys", "create", "--workspace", id);
-  const gateway = await spawnGateway(shippedPipeline, env, hasBubblewrap ? readOnly : []);
+  const wrapper = hasBubblewrap ? readOnly : [];
+  const gateway = await spawnGateway(shippedPipeline, env, wrapper, () => {}, sourceMain);
   t.after(async () => {
     gateway.child.kill("SIGKILL");
     await gateway.exited;
