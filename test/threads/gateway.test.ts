@@ -38,10 +38,10 @@ async function countOf(gateway: ThreadsGateway): Promise<number> {
 }
 
 test("a gateway with two threads", async (t) => {
-  const text = pipeline(2).replace("which.js }", "which.js, once: ./once.js }");
+  const withOnce = pipeline(2).replace("which.js }", "which.js, once: ./once.js }");
   const gateway = await startThreads(
     t,
-    `${text}  - { path: /gone, run: [], to: { forward: { upstream: gone } } }
+    `${withOnce}  - { path: /gone, run: [], to: { forward: { upstream: gone } } }
 upstreams: { gone: { urls: "http://127.0.0.1:1" } }
 once: {}
 `,
