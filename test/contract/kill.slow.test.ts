@@ -23,7 +23,7 @@ export interface LoggedCall {
   readonly at: number;
 }
 
-const rounds = 10;
+const rounds = 20;
 const costMilliCu = 30;
 /** Of a key, and the included credit of a workspace. Both are used up in the first rounds. */
 const keyLimitMilliCu = 9_000;

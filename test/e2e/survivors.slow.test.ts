@@ -15,10 +15,8 @@ import { connectWs, type WsClient } from "../plugins/ledger/ledger-ws/ws-client.
 import { closed, healthyNode, listening, type RpcCall } from "./rpc-node.ts";
 
 const clients = 4;
-const warmUps = 1_000;
-/** The first class also warms up what all classes use. */
-const firstWarmUps = 4_000;
-const measured = 2_000;
+const warmUps = 2_000;
+const measured = 4_000;
 /**
  * Copied and promoted bytes. All routes keep 40 to 800 bytes. A closure or WeakMap that is stored per request keeps 2,700
  * to 10,200. Each collection copies about 90 KB that are in use at that moment, such as the exchanges in flight.
@@ -120,8 +118,8 @@ before(async () => {
   const sockets = await Promise.all(
     Array.from({ length: clients }, () => connectWs(url + node.path, { key })),
   );
-  for (const [index, [, sent]] of classes.entries()) {
-    for (const count of [index === 0 ? firstWarmUps : warmUps, measured]) {
+  for (const [, sent] of classes) {
+    for (const count of [warmUps, measured]) {
       if (sent.method === "WebSocket") await sendMessages(sockets, sent, count);
       else await send(pool, key, sent, count);
       await mark(child);

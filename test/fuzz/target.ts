@@ -12,8 +12,7 @@ export interface Random {
   readonly seed: number;
   readonly inputs: number;
   /**
-   * Runs `property` with `runs` inputs, or with a share of them. On a failure it throws `FuzzFailure` with the smallest
-   * input that still fails.
+   * Runs `property` with `runs` inputs. On a failure it throws `FuzzFailure` with the smallest input that still fails.
    */
   check<Input>(
     title: string,
@@ -28,8 +27,8 @@ export class FuzzFailure extends Error {
   override readonly name = "FuzzFailure";
 }
 
-/** `seed`: a 32-bit integer. `share`: the part of the inputs that are drawn. They are the first ones of this seed. */
-export function createRandom(name: string, seed: number, share = 1): Random {
+/** `seed`: a 32-bit integer. */
+export function createRandom(name: string, seed: number): Random {
   let drawn = 0;
   return {
     seed,
@@ -42,7 +41,7 @@ export function createRandom(name: string, seed: number, share = 1): Random {
           drawn++;
           await property(input);
         }),
-        { seed, numRuns: Math.ceil(runs * share) },
+        { seed, numRuns: runs },
       );
       if (!checked.failed) return;
       const [input] = checked.counterexample ?? [];

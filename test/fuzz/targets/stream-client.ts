@@ -92,10 +92,8 @@ async function verifiesBills(random: Random, gateway: FakeGateway): Promise<void
     byte: fc.nat(5000),
     bit: fc.nat(7),
   });
-  let all = 0;
   let verified = 0;
   await random.check(title, change, 150, async ({ what, at, byte, bit }) => {
-    all++;
     gateway.script = {
       outgoing(frames) {
         const list = [...frames];
@@ -125,7 +123,7 @@ async function verifiesBills(random: Random, gateway: FakeGateway): Promise<void
     }
   });
   // Unsigned parts may differ: the price, and a frame after the end.
-  assert.ok(verified < all / 2, `${verified} of ${all} were verified`);
+  assert.ok(verified < 75);
 }
 
 function turned(frame: Outgoing, byte: number, bit: number): Outgoing {
