@@ -1,13 +1,12 @@
 /**
  * A thread pool for work that would block the event loop. A job is a function that a module exports as default. Its
- * input and its result are bytes, which are transferred; object graphs are not copied. No thread exists before the
- * first job, and idle threads end.
+ * result is bytes, which are copied. No thread exists before the first job, and idle threads end.
  *
  * A failure affects only its own job: a job that exceeds its time is ended with its thread, a job whose thread dies
  * fails alone, and a job that does not fit into the queue is refused at once.
  */
 import { availableParallelism } from "node:os";
-import { move, Piscina } from "piscina";
+import { Piscina } from "piscina";
 import type { Clock } from "../contract/clock.ts";
 import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../contract/compute.ts";
 import type { Counter, Metrics } from "../contract/metrics.ts";
@@ -77,8 +76,9 @@ export function openComputePool(options: ComputeOptions): ComputePool {
         transferList: [...job.transfer] as never,
         signal: stop.signal,
       });
+      if (bytes !== undefined && !(bytes instanceof Uint8Array)) return refused("crashed");
       count("done");
-      return { ok: true, bytes: bytes instanceof Uint8Array ? bytes : undefined };
+      return { ok: true, bytes };
     } catch {
       return refused(closed ? "aborted" : reason);
     } finally {
@@ -108,8 +108,4 @@ export function openComputePool(options: ComputeOptions): ComputePool {
       await piscina?.destroy();
     },
   };
-}
-
-export function transferredResult(bytes: Uint8Array<ArrayBuffer> | undefined): unknown {
-  return bytes === undefined ? undefined : move(bytes);
 }

@@ -1,7 +1,5 @@
-import { transferredResult } from "../../src/compute/pool.ts";
-
 export interface TestJob {
-  readonly kind: "double" | "none" | "throw" | "hang" | "die" | "hold";
+  readonly kind: "double" | "none" | "wrong" | "throw" | "hang" | "die" | "hold";
   readonly bytes?: Uint8Array;
   /** `hold`: increments the first word when the job begins, and waits until the second word is not 0. */
   readonly gate?: SharedArrayBuffer;
@@ -15,9 +13,11 @@ export default function run(job: TestJob): unknown {
   }
   switch (job.kind) {
     case "double":
-      return transferredResult(Uint8Array.from(job.bytes ?? [], (byte) => byte * 2));
+      return Uint8Array.from(job.bytes ?? [], (byte) => byte * 2);
     case "none":
       return undefined;
+    case "wrong":
+      return "no bytes";
     case "throw":
       throw new Error("a bug");
     case "hang":
@@ -27,6 +27,6 @@ export default function run(job: TestJob): unknown {
     case "hold":
     default:
       if (gate !== undefined) Atomics.wait(gate, 1, 0);
-      return transferredResult(new Uint8Array([1]));
+      return new Uint8Array([1]);
   }
 }

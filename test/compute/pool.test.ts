@@ -53,7 +53,7 @@ function openGate(gate: SharedArrayBuffer): void {
   Atomics.notify(new Int32Array(gate), 1);
 }
 
-test("input and result bytes are transferred", async () => {
+test("input bytes are transferred, and result bytes arrive", async () => {
   await using threads = testPool();
   const bytes = new Uint8Array([1, 2, 3]);
   const done = await threads.run({ kind: "double", bytes });
@@ -62,9 +62,9 @@ test("input and result bytes are transferred", async () => {
   assert.equal(bytes.byteLength, 0);
 });
 
-test("a job that throws, or whose thread dies, does not affect other jobs", async () => {
+test("a job that throws or returns no bytes, or whose thread dies, does not affect other jobs", async () => {
   await using threads = testPool();
-  for (const kind of ["throw", "die"] as const) {
+  for (const kind of ["throw", "wrong", "die"] as const) {
     assert.deepEqual(await threads.run({ kind }), { ok: false, reason: "crashed" });
     const next = await threads.run({ kind: "double", bytes: new Uint8Array([4]) });
     assert(next.ok);

@@ -228,7 +228,12 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   const folder = join(app, "tried");
   mkdirSync(folder);
   await using server = await serve(folder, ["dev"]);
-  const { url = "", admin_url: adminUrl = "", key = "" } = server.listening;
+  const {
+    url = "",
+    admin_url: adminUrl = "",
+    key = "",
+    workspace_id: workspace,
+  } = server.listening;
   const call = async (path: string, body: object): Promise<string> => {
     const response = await fetch(`${url}${path}`, {
       method: "POST",
@@ -242,6 +247,11 @@ test("sluice dev answers a charged call, searches the documentation and shows th
   assert.match(await call("/v1/ledger/rpc", { ...rpc, method: "system_health" }), /"result"/);
   const params = { tool: "docs_search", params: { query: "reload pipeline.yaml" } };
   assert.match(await call("/rpc", { ...rpc, method: "tools.call", params }), /docs:\/\/sluice/);
+  // A thread makes the report.
+  const usage = await fetch(`${url}/tma/workspaces/${workspace}/usage`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  assert.match(await usage.text(), /"groups":\[\{"calls":2,/);
   assert.equal((await fetch(`${adminUrl}/dashboard/assets/lib/preact.js`)).status, 200);
   assert.equal((await fetch(`${url}/docs/api?asset=swagger-ui-bundle.js`)).status, 200);
 });

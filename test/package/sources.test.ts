@@ -49,7 +49,6 @@ test("the package exports the documented names and no others", async () => {
     "./internal/store": "./src/entries/store.ts",
     "./internal/postgres": "./src/entries/postgres.ts",
     "./internal/limits": "./src/entries/limits.ts",
-    "./internal/compute": "./src/compute/pool.ts",
     "./internal/module": "./src/entries/module.ts",
     "./internal/process": "./src/entries/process.ts",
     "./internal/json-schema": "./src/entries/json-schema.ts",

@@ -4,7 +4,6 @@
  */
 import { type UsageJson, usageJson } from "../charge-text.ts";
 import { readUsage, type UsageRange } from "../read-usage.ts";
-import { transferredResult } from "sluice-gateway/internal/compute";
 
 export interface BatchRange {
   /** Position of the delivery. Undefined if nothing was delivered. */
@@ -123,11 +122,15 @@ export interface BatchJob extends BatchRange {
 }
 
 /** Returns undefined if all charges are delivered. Rejects with StoreError. */
-export default async function batchBytes({ dataDir, form, ...range }: BatchJob): Promise<unknown> {
+export default async function batchBytes({
+  dataDir,
+  form,
+  ...range
+}: BatchJob): Promise<Uint8Array | undefined> {
   const batch = await makeBatch(folderPages(dataDir), range, form);
   if (batch === undefined) return undefined;
   const { events, ...head } = batch;
-  return transferredResult(new TextEncoder().encode(`${JSON.stringify(head)}\n${events}`));
+  return new TextEncoder().encode(`${JSON.stringify(head)}\n${events}`);
 }
 
 export function readBatch(bytes: Uint8Array): BatchHead & { readonly events: Uint8Array } {

@@ -17,7 +17,6 @@ import { chargesOf } from "../read-usage.ts";
 import { Sums } from "../sums.ts";
 import { usageJson } from "../charge-text.ts";
 import { type ChargeBounds, type ReadCharges, type ReadMonths, usageReport } from "./report.ts";
-import { transferredResult } from "sluice-gateway/internal/compute";
 import type { SpendQuery, UsageRange } from "sluice-gateway/services";
 import { readSpend } from "./spend.ts";
 
@@ -165,7 +164,11 @@ export interface ReportJob {
  * Runs in a thread of the pool. Resolves to undefined if the report has too many groups. Rejects with StoreError. A
  * folder in which no gateway has metered has no charges.
  */
-export default async function run({ dataDir, report, spend }: ReportJob): Promise<unknown> {
+export default async function run({
+  dataDir,
+  report,
+  spend,
+}: ReportJob): Promise<Uint8Array | undefined> {
   const make: Work = async (read, readMonths) => {
     if (report !== undefined) return usageReport(read, report);
     return spend && JSON.stringify(await readSpend(read, readMonths, spend));
@@ -176,5 +179,5 @@ export default async function run({ dataDir, report, spend }: ReportJob): Promis
         async () => [],
         async () => new Map(),
       );
-  return made === undefined ? undefined : transferredResult(new TextEncoder().encode(made));
+  return made === undefined ? undefined : new TextEncoder().encode(made);
 }

@@ -2,7 +2,6 @@
  * Converts the bytes of a node to JSON, on the event loop or in a thread of the compute pool. Each thread caches the
  * runtimes that it has parsed.
  */
-import { transferredResult } from "sluice-gateway/internal/compute";
 import { BoundedMap } from "sluice-gateway/internal/toolkit";
 import { eventsJson, extrinsicsJson } from "./block-parts.ts";
 import { createRuntime, type Runtime } from "./runtime.ts";
@@ -24,16 +23,16 @@ const maxRuntimes = 8;
 const runtimes = new BoundedMap<number, Runtime | undefined>(maxRuntimes);
 
 /** Runs in a thread of the pool. Returns undefined if the body is undecodable. */
-export default function decode(job: DecodeJob): unknown {
+export default function decode(job: DecodeJob): Uint8Array | undefined {
   const runtime = runtimeOf(job);
   const { buffer, byteOffset, byteLength } = job.body;
   const text = Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
   const json = runtime === undefined ? undefined : decodeText(runtime, job.kind, text);
   if (json === undefined) return undefined;
-  // Not allocated from Node's shared pool of small buffers, which cannot be transferred.
+  // Not allocated from Node's shared pool of small buffers, which would be copied as a whole.
   const bytes = new Uint8Array(json.length);
   Buffer.from(bytes.buffer).write(json, "latin1");
-  return transferredResult(bytes);
+  return bytes;
 }
 
 /** Returns ASCII text. `text`: JSON from the node, one character per byte. Undefined if it is undecodable. */

@@ -5,12 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { startSink, type Sink } from "../../../../e2e/billing-sink.ts";
-import {
-  sluice,
-  sourceMain,
-  spawnGateway,
-  type GatewayProcess,
-} from "../../../../e2e/gateway-process.ts";
+import { sluice, spawnGateway, type GatewayProcess } from "../../../../e2e/gateway-process.ts";
 import { runSql } from "../../../../store/servers.ts";
 import { call, charged, pipeline, preparedDatabase } from "../../leases/gateway-fixture.ts";
 
@@ -62,7 +57,7 @@ async function setUp(t: TestContext): Promise<Setup> {
     createKey,
     async start(name, more = {}) {
       mkdirSync(join(folder, name), { recursive: true });
-      const gateway = await spawnGateway(file, { ...env(name), ...more }, [], () => {}, sourceMain);
+      const gateway = await spawnGateway(file, { ...env(name), ...more });
       t.after(async () => {
         gateway.child.kill("SIGKILL");
         await gateway.exited;
