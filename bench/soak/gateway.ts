@@ -96,11 +96,12 @@ export async function startSoakedGateway(backends: Backends): Promise<SoakedGate
   const { url, adminUrl, child, ...started } = await spawnGateway(
     file,
     {},
-    [],
-    (line) => {
-      if (/"level":(50|60)/.test(line)) keep(line);
+    {
+      onLine: (line) => {
+        if (/"level":(50|60)/.test(line)) keep(line);
+      },
+      command: sourceMain,
     },
-    sourceMain,
   );
   createInterface({ input: child.stderr! }).on("line", keep);
   let ended: number | NodeJS.Signals | undefined;

@@ -46,7 +46,10 @@ function build(folder: string): void {
   }
 }
 
-/** Packs a package in `folder`, as `npm pack` does but in less time. `plugins`: their manifests by the name of their export. Returns the path of the tarball. */
+/**
+ * Packs a package in `folder`, as `npm pack` does but in less time. `plugins`: their manifests by the name of their
+ * export. Returns the path of the tarball.
+ */
 async function packed(
   folder: string,
   name: string,

@@ -67,7 +67,7 @@ export async function startAttacked(
   const gateway = await spawnGateway(
     file,
     { ...all, NODE_OPTIONS: preload },
-    group === undefined ? [] : wrapper,
+    group === undefined ? {} : { wrapper },
   );
   t.after(async () => {
     gateway.child.kill("SIGKILL");

@@ -66,8 +66,10 @@ async function withStream(
   const file = join(folder, "pipeline.yaml");
   writeFileSync(file, pipeline(url));
   const lines: Record<string, unknown>[] = [];
-  const gateway = await spawnGateway(file, { DATA_DIR: join(folder, "data") }, [], (line) =>
-    lines.push(JSON.parse(line) as Record<string, unknown>),
+  const gateway = await spawnGateway(
+    file,
+    { DATA_DIR: join(folder, "data") },
+    { onLine: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
   );
   const read = once(gateway.child.stdout!, "end");
   const exited = Promise.all([gateway.exited, read]).then(([exit]) => exit);

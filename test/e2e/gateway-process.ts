@@ -32,13 +32,19 @@ type Env = Readonly<Record<string, string>>;
 const flags = ["--max-semi-space-size=8", "--min-semi-space-size=8"];
 const settings = { MALLOC_MMAP_THRESHOLD_: "32768" };
 
-/** Rejects with what the gateway wrote to standard error. `wrapper`: a program that runs it as its child. */
+interface SpawnOptions {
+  /** A program that runs the gateway as its child. */
+  readonly wrapper?: readonly string[];
+  /** Called with each line of standard output. */
+  readonly onLine?: (line: string) => void;
+  readonly command?: string;
+}
+
+/** Rejects with what the gateway wrote to standard error. */
 export async function spawnGateway(
   configFile: string,
   env: Env,
-  wrapper: readonly string[] = [],
-  onLine: (line: string) => void = () => {},
-  command: string = main,
+  { wrapper = [], onLine = () => {}, command = main }: SpawnOptions = {},
 ): Promise<GatewayProcess> {
   const start = [process.execPath, ...flags, command, "start", "--json", "--config", configFile];
   const [program = "", ...args] = [...wrapper, ...start];

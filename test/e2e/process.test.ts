@@ -77,7 +77,7 @@ function folderWith(t: TestContext, text: string): Folder {
     env,
     async start(more = {}) {
       // The built package contains OpenTelemetry, so that the hook would not see that it is loaded.
-      const gateway = await spawnGateway(file, { ...env, ...more }, [], () => {}, sourceMain);
+      const gateway = await spawnGateway(file, { ...env, ...more }, { command: sourceMain });
       t.after(() => gateway.child.kill("SIGKILL"));
       return gateway;
     },

@@ -1,10 +1,14 @@
 /** Passes the deltas of an enclave on to the call, as choices or as one message. */
 import type { AttemptedCall, ToolCall, WholeMessage } from "sluice-gateway/services";
-import { isObject } from "sluice-gateway/internal/toolkit";
+import { isObject, ObjectEnd } from "sluice-gateway/internal/toolkit";
 
 type Json = Readonly<Record<string, unknown>>;
 
-type OpenCall = { -readonly [Member in keyof ToolCall]: ToolCall[Member] };
+interface OpenCall {
+  readonly call: { -readonly [Member in keyof ToolCall]: ToolCall[Member] };
+  /** The end of its arguments. */
+  readonly end: ObjectEnd;
+}
 
 const maxChars = 16 * 1024 * 1024;
 /** Size of a list entry in addition to its texts. */
@@ -92,9 +96,10 @@ class MessageBuilder {
     this.#reasoning += reasoning;
     this.#chars += content.length + refusal.length + reasoning.length + called.length;
     for (const piece of callsOf(delta)) {
-      const call = this.#callOf(piece);
+      const { call, end } = this.#callOf(piece);
       if (call.name === "") call.name = piece.name;
       call.arguments += piece.text;
+      end.add(piece.text);
     }
     for (const entry of logprobsOf(delta)) {
       this.#chars += JSON.stringify(entry).length;
@@ -105,12 +110,13 @@ class MessageBuilder {
 
   /** Returns undefined if a call has no name. */
   message(): WholeMessage | undefined {
-    if (this.#calls.some(({ name }) => name === "")) return undefined;
+    const toolCalls = this.#calls.map(({ call }) => call);
+    if (toolCalls.some(({ name }) => name === "")) return undefined;
     return {
       content: this.#content,
       refusal: this.#refusal === "" ? undefined : this.#refusal,
       reasoningContent: this.#reasoning === "" ? undefined : this.#reasoning,
-      toolCalls: this.#calls,
+      toolCalls,
       logprobs: this.#logprobs.length === 0 ? undefined : { content: this.#logprobs },
     };
   }
@@ -119,14 +125,14 @@ class MessageBuilder {
     const { index, id } = piece;
     const known = this.#open.get(index);
     if (known !== undefined && !beginsAnother(known, piece)) {
-      if (known.id === "") known.id = id;
+      known.call.id ||= id;
       return known;
     }
-    const call = { id, name: "", arguments: "" };
+    const opened = { call: { id, name: "", arguments: "" }, end: new ObjectEnd() };
     this.#chars += id.length + entryChars;
-    this.#calls.push(call);
-    this.#open.set(index, call);
-    return call;
+    this.#calls.push(opened);
+    this.#open.set(index, opened);
+    return opened;
   }
 }
 
@@ -134,10 +140,10 @@ class MessageBuilder {
  * Returns true if a piece does not continue the last call of its index. Some servers repeat the name in every piece, and
  * some give all calls the same index and no id.
  */
-function beginsAnother(call: OpenCall, { id, name, text }: CallPiece): boolean {
+function beginsAnother({ call, end }: OpenCall, { id, name, text }: CallPiece): boolean {
   if (id !== "" && call.id !== "") return id !== call.id;
   if (name === "" || call.name === "") return false;
-  return name !== call.name || (call.arguments.endsWith("}") && text.startsWith("{"));
+  return name !== call.name || (end.isReached && text.trim() !== "");
 }
 
 function logprobsOf({ logprobs }: Json): readonly unknown[] {

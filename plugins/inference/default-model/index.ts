@@ -33,9 +33,9 @@ export default defineStep<Options>({
       requestBody(x) {
         const json = x.json();
         if (!json.ok || !isObject(json.value) || networks.unread()) return;
-        const members = withExactIntegers(json.value, x.body);
-        const { model: name } = members;
+        const { model: name } = json.value;
         if (typeof name !== "string" || networks.find(name) !== undefined) return;
+        const members = withExactIntegers(json.value, x.body);
         x.replaceBody(Buffer.from(JSON.stringify({ ...members, model })));
       },
     };

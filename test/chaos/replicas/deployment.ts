@@ -124,7 +124,7 @@ export async function deploy(programs: CampaignPrograms, replicas: number): Prom
         ...(hours !== 0 && { ...clock, FAKETIME: `${hours > 0 ? "+" : ""}${hours}h` }),
       };
       try {
-        const process = await spawnGateway(file, env, [], (line) => read(name, line));
+        const process = await spawnGateway(file, env, { onLine: (line) => read(name, line) });
         void process.exited.then(([code, signal]) => {
           redisOutages.end(name, now());
           if (place.process === process && !isOver) {

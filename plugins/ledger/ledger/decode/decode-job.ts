@@ -28,11 +28,7 @@ export default function decode(job: DecodeJob): Uint8Array | undefined {
   const { buffer, byteOffset, byteLength } = job.body;
   const text = Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
   const json = runtime === undefined ? undefined : decodeText(runtime, job.kind, text);
-  if (json === undefined) return undefined;
-  // Not allocated from Node's shared pool of small buffers, which would be copied as a whole.
-  const bytes = new Uint8Array(json.length);
-  Buffer.from(bytes.buffer).write(json, "latin1");
-  return bytes;
+  return json === undefined ? undefined : Buffer.from(json, "latin1");
 }
 
 /** Returns ASCII text. `text`: JSON from the node, one character per byte. Undefined if it is undecodable. */

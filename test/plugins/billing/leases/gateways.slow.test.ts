@@ -210,7 +210,7 @@ test("a gateway that cannot create its data folder, and may not write anywhere, 
   const { id = "" } = run("workspaces", "create", "--name", "t", "--plan", "developer");
   const { key } = run("keys", "create", "--workspace", id);
   const wrapper = hasBubblewrap ? readOnly : [];
-  const gateway = await spawnGateway(shippedPipeline, env, wrapper, () => {}, sourceMain);
+  const gateway = await spawnGateway(shippedPipeline, env, { wrapper, command: sourceMain });
   t.after(async () => {
     gateway.child.kill("SIGKILL");
     await gateway.exited;
