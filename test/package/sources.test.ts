@@ -33,9 +33,9 @@ const exported = {
     modelSchema parseDecimal parseTime planNames productHalfUp readTokenPrices setPrincipal spendMembers
     toolFailure toolReport`,
   "internal/toolkit": `
-    BoundedMap ObjectEnd andThen canonicalJson csvLine durationMs errorCode fragmentPointer guarded integerSchema isAbsent isObject
-    jsonExcess messageOf orElse parseBoundedJson parseJson parseOrUndefined pointerKey runGuarded spaceEnd stableJson
-    stringEnd valueEnd withinLimit`,
+    BoundedMap ObjectEnd andThen canonicalJson csvLine durationMs errorCode fragmentPointer guarded
+    integerSchema isAbsent isObject jsonExcess messageOf orElse parseBoundedJson parseJson parseOrUndefined
+    pointerKey runGuarded spaceEnd stableJson stringEnd valueEnd withinLimit`,
   client: `
     ConfidentialError VerifiedProvider connect createClientMemory recomputeCost verifiedProvider`,
 };
