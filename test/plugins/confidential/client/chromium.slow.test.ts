@@ -181,7 +181,7 @@ test("the client's modules use neither Node's modules nor server code", async ()
   const { files } = await bundleClient();
   const own = files.filter((file) => file.startsWith("src/") || file.startsWith("plugins/"));
   const allowed =
-    /^(plugins\/(confidential\/(client|protocol|verify)|contracts)\/|src\/(entries\/toolkit|base\/(bounded-map|canonical-json|csv|duration|error-code|guard|is-object|json-bounds|json-pointer|json-text|message-of|parse-json|shared-schemas))\.ts$)/;
+    /^(plugins\/(confidential\/(client|protocol|verify)|contracts)\/|src\/(entries\/toolkit|base\/(bounded-map|canonical-json|csv|duration|error-code|guard|is-object|json-bounds|json-pointer|json-text|message-of|parse-json|shared-schemas|time-limit))\.ts$)/;
   assert.ok(own.includes("plugins/confidential/client/client.ts"));
   assert.ok(own.includes("plugins/confidential/verify/tdx.ts"));
   assert.deepEqual(
