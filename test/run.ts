@@ -55,8 +55,17 @@ try {
   const { status } = spawnSync(
     process.execPath,
     ["--test", "--test-concurrency=3", ...reporters, ...options, ...ungrouped, ...groups],
-    // test/e2e/gateway-process.ts reads the variable.
-    { cwd: root, stdio: "inherit", env: { ...process.env, SLUICE_TEST_BUILT: String(!isQuick) } },
+    {
+      cwd: root,
+      stdio: "inherit",
+      env: {
+        ...process.env,
+        // Hundreds of processes load the same modules.
+        NODE_COMPILE_CACHE: join(folder, "compile-cache"),
+        // test/e2e/gateway-process.ts reads it.
+        SLUICE_TEST_BUILT: String(!isQuick),
+      },
+    },
   );
   process.exitCode = status ?? 1;
 } finally {
