@@ -1,11 +1,11 @@
 /** Answers calls of whitelisted methods from the cache, from an identical call in flight, or from a node. */
-import type { Backend, Http1Carrier } from "sluice-gateway/internal/http";
+import type { Backend } from "sluice-gateway/internal/http";
 import type { Metrics, UpstreamFailure } from "sluice-gateway/plugin";
 import { bodyOf, type JsonBody } from "./json-body.ts";
 import { AnswerCache } from "./cache.ts";
 import { isBlockHash, isImmutable, readNumber } from "./finality.ts";
 import { createMethodStates, type MethodState } from "./method-state.ts";
-import type { BlockOfCall, NodeFailure, NodeRequest } from "./node-pool.ts";
+import type { BlockOfCall, CallCarrier, NodeFailure, NodeRequest } from "./node-pool.ts";
 import type { Pool } from "./pool/pool.ts";
 import { elementOf, withoutWhiteSpace } from "./json-part.ts";
 import type { PoolConfig } from "./options.ts";
@@ -152,7 +152,7 @@ class SharedCall implements NodeRequest, JoinableCall {
   readonly #dispatcher: CallDispatcher;
   readonly #first: CallListener;
   #others: CallListener[] | undefined;
-  #carrier: Http1Carrier | undefined;
+  #carrier: CallCarrier | undefined;
   #node: Pick<Backend, "isEjected"> | undefined;
   #released = 0;
   #isReleased = false;
@@ -209,7 +209,7 @@ class SharedCall implements NodeRequest, JoinableCall {
     this.#node = node;
   }
 
-  onCarrier(carrier: Http1Carrier | undefined): void {
+  onCarrier(carrier: CallCarrier | undefined): void {
     this.#carrier = carrier;
   }
 
@@ -218,7 +218,8 @@ class SharedCall implements NodeRequest, JoinableCall {
     const carrier = this.#carrier;
     this.#isReleased = true;
     this.#dispatcher.leave(this);
-    this.params = "";
+    // A batch may still wait for a connection with a cheap call, whose params are short.
+    if (!this.cheap) this.params = "";
     this.key = undefined;
     if (carrier === undefined || carrier.hasSent) return;
     carrier.abort();

@@ -23,7 +23,7 @@ export interface JoinableCall {
   join(listener: CallListener): void;
   /**
    * Called at most once by each listener, when it does not need the answer any more. After all listeners have called it,
-   * the call keeps no params. A call that no node has received completely ends with `aborted`; any other one continues,
+   * the call keeps no long params. A call that no node has received completely ends with `aborted`; any other one continues,
    * because the node works on it.
    */
   release(): void;

@@ -21,6 +21,8 @@ export interface BlockOfCall {
   readonly needsState: boolean;
 }
 
+export type CallCarrier = Pick<Http1Carrier, "hasSent" | "abort">;
+
 /** One call. Exactly one of `onAnswer` and `onError` is called, once, and never before `send` has returned. */
 export interface NodeRequest {
   /** The node's name, which needs no escaping, because it is never taken from a client's bytes. */
@@ -47,10 +49,10 @@ export interface NodeRequest {
   onAttempt?(node: Pick<Backend, "isEjected">): void;
   /**
    * Called when the call is queued for a connection or gets one, and with undefined when it has left it. It may be
-   * aborted as long as it was not sent completely; the request is not called any more then. Not called for calls over
-   * WebSocket or in a batch.
+   * aborted as long as it was not sent completely; the request is not called any more then. Not called for calls in a
+   * batch; a WebSocket that is open has received the call.
    */
-  onCarrier?(carrier: Http1Carrier | undefined): void;
+  onCarrier?(carrier: CallCarrier | undefined): void;
   /**
    * Called with the node's `result` or `error`: `bytes[start, end)` is a whole JSON value. The bytes are borrowed: the
    * pool may overwrite them as soon as this method returns.

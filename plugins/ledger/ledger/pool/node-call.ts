@@ -1,7 +1,6 @@
-import type { Http1Carrier } from "sluice-gateway/internal/http";
 import type { UpstreamFailure } from "sluice-gateway/plugin";
 import { splitResponse } from "./split-response.ts";
-import type { NodeFailure, NodeRequest } from "../node-pool.ts";
+import type { CallCarrier, NodeFailure, NodeRequest } from "../node-pool.ts";
 
 export interface Failure {
   readonly kind: UpstreamFailure["kind"];
@@ -56,7 +55,7 @@ export interface NodeHttpRequest {
   /** Called with a whole response whose status is neither 429 nor 5xx. The bytes are borrowed. */
   onResponse(status: number, bytes: Buffer, start: number, end: number): void;
   onError(failure: Failure, cause?: UpstreamFailure): void;
-  onCarrier?(carrier: Http1Carrier | undefined): void;
+  onCarrier?(carrier: CallCarrier | undefined): void;
 }
 
 export interface NodeClient {
@@ -105,7 +104,7 @@ export abstract class NodeCall implements NodeHttpRequest {
     return `{"jsonrpc":"2.0","id":${this.id},"method":"${method}","params":${list}}`;
   }
 
-  onCarrier(carrier: Http1Carrier | undefined): void {
+  onCarrier(carrier: CallCarrier | undefined): void {
     this.spec.onCarrier?.(carrier);
   }
 

@@ -62,7 +62,10 @@ export class NodeConnection {
       connecting[Symbol.dispose]();
       if (this.#isClosed) return;
       options.onOpen();
-      for (const call of this.calls.values()) this.#write(call);
+      for (const call of this.calls.values()) {
+        call.onCarrier(undefined);
+        this.#write(call);
+      }
     });
     socket.on("error", ({ code }: NodeJS.ErrnoException) => this.#lose("closed", code));
     socket.on("close", () => this.#lose("closed"));
@@ -90,7 +93,8 @@ export class NodeConnection {
     this.#nextId = (this.#nextId + 1) & 0x3fff_ffff;
     call.id = this.#nextId;
     this.calls.set(call.id, call);
-    if (this.isOpen) this.#write(call);
+    if (this.isOpen) return this.#write(call);
+    call.onCarrier({ hasSent: false, abort: () => this.calls.delete(call.id) });
   }
 
   pause(): void {
@@ -110,7 +114,10 @@ export class NodeConnection {
     this.#terminate();
     const calls = [...this.calls.values()];
     this.calls.clear();
-    for (const call of calls) call.onError(failure, cause);
+    for (const call of calls) {
+      call.onCarrier(undefined);
+      call.onError(failure, cause);
+    }
     const { promise, resolve } = Promise.withResolvers<void>();
     if (this.#socket.readyState === WebSocket.CLOSED) resolve();
     else this.#socket.once("close", resolve);

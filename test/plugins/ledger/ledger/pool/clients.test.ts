@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from "node:tls";
 import { BatchingClient } from "../../../../../plugins/ledger/ledger/pool/batching-client.ts";
 import { HttpClient } from "../../../../../plugins/ledger/ledger/pool/http-client.ts";
+import type { CallCarrier } from "../../../../../plugins/ledger/ledger/node-pool.ts";
 import type { NodeClient } from "../../../../../plugins/ledger/ledger/pool/node-call.ts";
 import { requestHead } from "../../../../../plugins/ledger/ledger/pool/request-head.ts";
 import { WsClient } from "../../../../../plugins/ledger/ledger/pool/ws-client.ts";
@@ -361,6 +362,17 @@ test("WebSocket: calls share one connection; answers may come in any order, and 
   assert.equal(request?.headers["sec-websocket-extensions"], undefined);
   const expected = Buffer.from("us er:p@ss").toString("base64");
   assert.equal(request?.headers.authorization, `Basic ${expected}`);
+});
+
+test("WebSocket: a call can be aborted while the connection is not open", async () => {
+  await using node = await startWsNode(echoWs);
+  await using open = connectTo(node.url);
+  let carrier: CallCarrier | undefined;
+  const onCarrier = (next: CallCarrier | undefined): void => void (carrier = next);
+  const aborted = open.send({ method: "a", onCarrier });
+  carrier?.abort();
+  assert.equal(await open.ask({ method: "b", onCarrier }), '"b"');
+  assert.deepEqual([node.received.length, aborted.endings, carrier], [1, 0, undefined]);
 });
 
 test("WebSocket: a lost connection fails its calls, nothing is sent twice, and later calls use a new one", async () => {
