@@ -98,7 +98,8 @@ function readToolCalls(value: unknown): ToolCall[] | undefined {
     const called = isObject(one) ? one["function"] : undefined;
     if (!isObject(one) || !isObject(called)) return undefined;
     const { id } = one;
-    const { name, arguments: text } = called;
+    // A stream without them is a call without arguments, too.
+    const { name, arguments: text = "" } = called;
     if (typeof name !== "string" || typeof text !== "string") return undefined;
     calls.push({ id: typeof id === "string" ? id : "", name, arguments: text });
   }

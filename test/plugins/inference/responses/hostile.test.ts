@@ -112,6 +112,10 @@ describe("calls of tools", inTime, () => {
 
   it("without arguments have an empty object, which clients can parse", async () => {
     assert.deepEqual(await callsAfter(deltas([callDelta(0, "", first)])), [["call_1", "f", "{}"]]);
+    const tool_calls = [{ id: "call_1", type: "function", function: { name: "f" } }];
+    gateway.worker.script(message({ content: null, tool_calls }, "tool_calls"));
+    const { json } = await gateway.create(members);
+    assert.equal(json.output[0].arguments, "{}");
   });
 });
 
