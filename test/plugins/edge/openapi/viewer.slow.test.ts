@@ -83,7 +83,7 @@ test("a reader enters a key, runs an operation and gets the code for it", async 
   await page.setViewportSize({ width: 360, height: 740 });
   await page.emulateMedia({ colorScheme: "dark" });
   assert.equal(await page.evaluate("document.documentElement.scrollWidth"), 360);
-  assert.ok(await page.evaluate('document.documentElement.classList.contains("dark-mode")'));
+  await page.waitForFunction('document.documentElement.classList.contains("dark-mode")');
   // Swagger UI changes its colours gradually.
   await page.evaluate(
     "Promise.allSettled(document.getAnimations().map(({ finished }) => finished))",
