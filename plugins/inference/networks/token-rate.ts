@@ -94,6 +94,8 @@ class PolledRate implements TokenRate {
 
   close(): void {
     this.#document.close();
+    // The network may have another rate now. A rate that is not used is not missing.
+    this.#known.set(1);
   }
 
   #show(): void {

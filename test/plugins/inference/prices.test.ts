@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   model,
+  pipelineOf,
   startChat,
   type Answer,
   type ChatGateway,
@@ -262,6 +263,17 @@ describe("a rate that cannot be read", { timeout: 60_000 }, () => {
     clock.advance(3_000);
     await until(async () => (await chat.metric(known)) === 1);
     assert.equal((await chat.ask()).json.usage.usedCUMilli, 7 * tokenMilli);
+  });
+
+  it("is not reported any more after a reload with another rate", async () => {
+    source.documents.set("/rate", 500);
+    await using chat = await start("replaced");
+    const known = 'sluice_inference_rate_known{network="classic"}';
+    assert.equal(await chat.metric(known), 0);
+    await chat.gateway.write(pipelineOf({}));
+    assert.deepEqual(await chat.gateway.gateway.reloader.reload("test"), []);
+    assert.equal((await chat.ask()).json.usage.usedCUMilli, 7 * tokenMilli);
+    await until(async () => (await chat.metric(known)) === 1);
   });
 
   it("uses the last value for a day, also after a restart", async () => {
