@@ -76,7 +76,7 @@ export function createMetrics(): RenderedMetrics {
           name,
           help,
           labels,
-          () => new GaugeSeries(),
+          (end) => new GaugeSeries(end),
           [],
           !isSameInThreads,
         ),
@@ -176,6 +176,8 @@ interface Sample {
 }
 
 interface Series {
+  /** Called each time that `with` returns it. */
+  used?(): void;
   samples(): readonly Sample[];
 }
 
@@ -193,9 +195,23 @@ class CounterSeries implements Counter, Series {
 
 class GaugeSeries implements Gauge, Series {
   #value = 0;
+  #users = 0;
+  readonly #end: () => void;
+
+  constructor(end: () => void) {
+    this.#end = end;
+  }
+
+  used(): void {
+    this.#users++;
+  }
 
   set(n: number): void {
     this.#value = n;
+  }
+
+  remove(): void {
+    if (--this.#users === 0) this.#end();
   }
 
   samples(): readonly Sample[] {
@@ -244,7 +260,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
   readonly #type: string;
   readonly #help: string;
   readonly #labels: readonly string[];
-  readonly #create: () => S;
+  readonly #create: (end: () => void) => S;
   readonly #addsUp: boolean;
   readonly #series = new Map<string, { labels: Readonly<Record<string, string>>; series: S }>();
 
@@ -253,7 +269,7 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
     name: string,
     help: string,
     labels: readonly string[],
-    create: () => S,
+    create: (end: () => void) => S,
     buckets: readonly number[] = [],
     addsUp = true,
   ) {
@@ -279,9 +295,10 @@ class SeriesFamily<S extends Series> implements Family<string, S> {
     let known = this.#series.get(key);
     if (known === undefined) {
       const own = Object.fromEntries(this.#labels.map((label, at) => [label, values[at] ?? ""]));
-      known = { labels: own, series: this.#create() };
+      known = { labels: own, series: this.#create(() => this.#series.delete(key)) };
       this.#series.set(key, known);
     }
+    known.series.used?.();
     return known.series;
   }
 

@@ -37,6 +37,11 @@ export interface Counter {
 }
 export interface Gauge {
   set(n: number): void;
+  /**
+   * Says that the value describes nothing any more, such as a backend that a reload has removed. The series ends when
+   * this was called as often as `with` returned it.
+   */
+  remove(): void;
 }
 export interface Histogram {
   observe(value: number): void;

@@ -175,6 +175,20 @@ test("a gauge has its last value, which may be negative, fractional or NaN", asy
   assert.equal(parse(await metrics.render()).samples.get("t_now"), NaN);
 });
 
+test("the series of a gauge ends when nobody who asked for it needs it", async () => {
+  const metrics = createMetrics();
+  const [one, other] = [1, 2].map(() => metrics.gauge("t_up", "Up.", ["node"]).with({ node: "a" }));
+  assert.ok(one !== undefined && other !== undefined);
+  one.set(1);
+  one.remove();
+  assert.equal(parse(await metrics.render()).samples.get('t_up{node="a"}'), 1);
+  other.remove();
+  one.set(0);
+  assert.deepEqual(metrics.read("t_up"), []);
+  metrics.gauge("t_up", "Up.", ["node"]).with({ node: "a" }).set(1);
+  assert.equal(metrics.read("t_up")[0]?.value, 1);
+});
+
 test("a histogram counts a value in its bucket and in all higher buckets", async () => {
   const metrics = createMetrics();
   const histogram = metrics.histogram("t_seconds", "Latency.", [0.1, 1, 10], ["route"]);

@@ -55,7 +55,7 @@ export interface Served extends AsyncDisposable {
 
 const at = { file: "pipeline.yaml", line: 1, col: 1 };
 
-const nothing = { with: () => ({ add() {}, set() {}, observe() {} }) };
+const nothing = { with: () => ({ add() {}, set() {}, observe() {}, remove() {} }) };
 /** Returns the counts above 0 of the steps and surfaces by their name. `what`: see `stepMetrics`. */
 export function stepCounts(
   metrics: Pick<RenderedMetrics, "read">,

@@ -71,6 +71,7 @@ export class PolledDocument<T> {
 
   close(): void {
     this.#closed = true;
+    this.#readAt.remove();
     this.#reading.abort();
     this.#timer?.[Symbol.dispose]();
   }

@@ -94,8 +94,7 @@ class PolledRate implements TokenRate {
 
   close(): void {
     this.#document.close();
-    // The network may have another rate now. A rate that is not used is not missing.
-    this.#known.set(1);
+    this.#known.remove();
   }
 
   #show(): void {

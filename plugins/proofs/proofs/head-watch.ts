@@ -97,6 +97,10 @@ export class HeadWatch implements Relay {
     };
   }
 
+  close(): void {
+    for (const gauge of [...this.#differs, this.#block, this.#provedAt]) gauge.remove();
+  }
+
   async #check(): Promise<void> {
     const before = this.chain.number;
     const heads = await checkHeads(this.nodes, this.chain);

@@ -55,5 +55,6 @@ export function openProofs({ upstreams }: Options, host: Host): ServiceHooks<Pro
       await Promise.all([loadBlake2(), ...Array.from(watches.values(), ({ first }) => first)]);
     },
     backends: () => Array.from(watches.values(), (watch) => watch.status()),
+    stop: () => watches.forEach((watch) => watch.close()),
   };
 }

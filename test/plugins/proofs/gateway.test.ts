@@ -87,6 +87,12 @@ test("a gateway proves the heads of its nodes, and reports a node that differs",
   assert.deepEqual(await metric(gateway, "sluice_head_proved_timestamp_seconds{"), [
     `sluice_head_proved_timestamp_seconds{upstream="main"} ${gateway.clock.now() / 1000}`,
   ]);
+  // A removed node must not be reported for ever.
+  await gateway.write(pipelineOf([honest.url], chain.checkpoint(0)));
+  assert.deepEqual(await gateway.gateway.reloader.reload("test"), []);
+  const nodesOf = async (name: string): Promise<number> => (await metric(gateway, name)).length;
+  await until(async () => (await nodesOf("sluice_head_differs{")) === 1);
+  await until(async () => (await nodesOf("sluice_ledger_node_up{")) === 1);
 });
 
 test("sluice verify --head prints the head of every node and a new checkpoint", async (t) => {

@@ -26,7 +26,7 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string) {
   const byReason = new Map(
     exclusionReasons.map((reason) => [reason, ejections.with({ ...of, reason })]),
   );
-  return {
+  const gauges = {
     up: gauge("sluice_ledger_node_up", "1 while the node is usable, else 0.", true),
     inFlight: gauge(
       "sluice_ledger_node_in_flight",
@@ -38,12 +38,16 @@ export function nodeMetrics(metrics: Metrics, upstream: string, node: string) {
       "Number of the oldest block whose state the node has. 0 for an archive node.",
       true,
     ),
+  };
+  return {
+    ...gauges,
     /** Time from sending a call to its answer. */
     seconds: metrics
       .histogram("sluice_ledger_node_seconds", "Response time of a node.", latencyBuckets, labels)
       .with(of),
     failed: (failure: UpstreamFailure) => failed.with({ ...of, cause: causeOf(failure) }).add(1),
     ejected: (reason: ExclusionReason) => byReason.get(reason)?.add(1),
+    close: () => Object.values(gauges).forEach((each) => each.remove()),
   };
 }
 

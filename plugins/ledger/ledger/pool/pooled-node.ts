@@ -205,6 +205,7 @@ export class PooledNode implements Backend {
   async close(): Promise<void> {
     this.ejection.close();
     this.distrust.close();
+    this.metrics.close();
     this.onProbed = () => {};
     await Promise.all([this.client.close(), this.probeClient.close()]);
     await this.#probing;

@@ -1,9 +1,11 @@
 /** Metrics, log and clock that record the calls of the code under test. */
 import { EventEmitter, once } from "node:events";
+import { createMetrics } from "../../../../src/base/metrics.ts";
 import type { Log } from "../../../../src/contract/log.ts";
 import type { Metrics } from "../../../../src/contract/metrics.ts";
 import type { PluginStorage } from "../../../../src/contract/storage.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { metricValue } from "../../../metric-value.ts";
 import { keptLog } from "../../../test-log.ts";
 
 export interface Observed {
@@ -11,7 +13,7 @@ export interface Observed {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly storage: () => PluginStorage;
-  /** Returns the value of a series, such as `name{label="x"}`. Undefined if it is not declared. */
+  /** Returns the value of a series: see `metricValue`. */
   value(series: string): number | undefined;
   /** The log lines, as `level message`. */
   readonly lines: readonly string[];
@@ -20,20 +22,11 @@ export interface Observed {
 }
 
 export function observed(): Observed {
-  const values = new Map<string, number>();
   const { log, lines } = keptLog();
   const timers: number[] = [];
   const set = new EventEmitter();
   const manual = manualClock();
-  const family = (name: string) => ({
-    with(labels: Readonly<Record<string, string>>) {
-      const pairs = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
-      const series = `${name}{${pairs.join(",")}}`;
-      const add = (n: number): void => void values.set(series, (values.get(series) ?? 0) + n);
-      add(0);
-      return { add, set: (n: number) => void values.set(series, n), observe: () => {} };
-    },
-  });
+  const metrics = createMetrics();
   const storage = memoryStorage();
   return {
     clock: {
@@ -47,8 +40,8 @@ export function observed(): Observed {
     },
     log,
     storage: () => storage,
-    metrics: { counter: family, gauge: family, histogram: family },
-    value: (series) => values.get(series),
+    metrics,
+    value: (series) => metricValue(metrics, series),
     lines,
     timers,
     async timer(matches) {

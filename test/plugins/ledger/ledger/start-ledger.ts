@@ -2,10 +2,11 @@
 import assert from "node:assert/strict";
 import type { Ledger, LedgerAnswer } from "sluice-gateway/services";
 import ledgerPlugin from "../../../../plugins/ledger/ledger/index.ts";
+import { createMetrics, type RenderedMetrics } from "../../../../src/base/metrics.ts";
 import type { Log } from "../../../../src/contract/log.ts";
-import type { Metrics } from "../../../../src/contract/metrics.ts";
 import type { Upstream } from "../../../../src/contract/upstream.ts";
 import { manualClock, type ManualClock } from "../../../../src/testing/clock.ts";
+import { metricValue } from "../../../metric-value.ts";
 import { withDefaults } from "../../with-defaults.ts";
 
 type Section = Parameters<typeof ledgerPlugin.start>[0]["upstreams"];
@@ -37,8 +38,9 @@ export interface StartedLedger extends AsyncDisposable {
   readonly probed: Promise<void>;
   readonly ready: boolean;
   nodes(): readonly NodeReport[];
-  /** The metrics, as `name{a="b"}`. The value of a histogram is the number of its observations. */
-  readonly values: ReadonlyMap<string, number>;
+  readonly metrics: Pick<RenderedMetrics, "read" | "dump">;
+  /** Returns the value of a series: see `metricValue`. */
+  value(series: string): number | undefined;
   /** Calls a node's method, as the other plugins do. `params`: JSON text. */
   readonly call: (
     method: string,
@@ -58,7 +60,7 @@ export async function startLedger(
   options: LedgerOptions = {},
 ): Promise<StartedLedger> {
   const clock = manualClock();
-  const { values, ...metrics } = readableMetrics();
+  const metrics = createMetrics();
   const { lines, log } = recordingLog();
   const entry = {
     name: "ledger",
@@ -98,7 +100,8 @@ export async function startLedger(
     ledger,
     clock,
     lines,
-    values,
+    metrics,
+    value: (series) => metricValue(metrics, series),
     probed: Promise.resolve(hooks.initialized?.()),
     get ready() {
       return hooks.backends?.()[0]?.ready === true;
@@ -129,17 +132,4 @@ function recordingLog(): { readonly lines: LogLine[]; readonly log: Log } {
     child: () => log,
   };
   return { lines, log };
-}
-
-function readableMetrics(): Metrics & { readonly values: Map<string, number> } {
-  const values = new Map<string, number>();
-  const family = (name: string) => ({
-    with(labels: Readonly<Record<string, string>>) {
-      const text = Object.entries(labels).map(([key, value]) => `${key}="${value}"`);
-      const series = `${name}{${text.join(",")}}`;
-      const add = (n: number): void => void values.set(series, (values.get(series) ?? 0) + n);
-      return { add, set: (n: number) => void values.set(series, n), observe: () => add(1) };
-    },
-  });
-  return { values, counter: family, gauge: family, histogram: family };
 }

@@ -47,7 +47,7 @@ async function start(nodes: readonly ChainNode[], options: LedgerOptions = {}): 
       assert.ok(opened.kind === "error", opened.kind);
       return opened.error;
     },
-    moves: () => under.values.get('sluice_ledger_subscription_moves_total{upstream="ledger"}') ?? 0,
+    moves: () => under.value('sluice_ledger_subscription_moves_total{upstream="ledger"}') ?? 0,
     async pass(seconds: number) {
       for (let passed = 0; passed < seconds; passed++) {
         under.clock.advance(1000);

@@ -54,11 +54,8 @@ for (const [name, complaint, sick, well] of ejections) {
     const answers = [await under.outcome(), await under.outcome()];
     assert.deepEqual(answers.toSorted(), ['"a"', '"b"']);
     const of = `upstream="ledger",node="127.0.0.1:${b.port}"`;
-    assert.equal(
-      under.values.get(`sluice_ledger_node_ejections_total{${of},reason="${complaint}"}`),
-      1,
-    );
-    assert.equal(under.values.get(`sluice_ledger_node_up{${of}}`), 1);
+    assert.equal(under.value(`sluice_ledger_node_ejections_total{${of},reason="${complaint}"}`), 1);
+    assert.equal(under.value(`sluice_ledger_node_up{${of}}`), 1);
     assert.deepEqual(
       under.lines
         .filter(({ fields }) => fields.node === `127.0.0.1:${b.port}`)

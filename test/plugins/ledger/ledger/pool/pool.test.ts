@@ -220,7 +220,7 @@ test("credentials and paths of a url are in no label and no log line", async () 
     under.nodes().map(({ name }) => name),
     [`${host}#0`, `${host}#1`],
   );
-  const all = JSON.stringify([under.lines, [...under.values.keys()]]);
+  const all = JSON.stringify([under.lines, under.metrics.dump().map(({ values }) => values)]);
   assert.ok(under.lines.length > 0);
   assert.doesNotMatch(all, /secret|user|token/);
 });
@@ -230,18 +230,18 @@ test("metrics count answers, failures by cause and calls in flight, by node", as
   await using under = await startPool([a.url]);
   await under.probed;
   const of = `upstream="ledger",node="127.0.0.1:${a.port}"`;
-  assert.equal(under.values.get(`sluice_ledger_node_up{${of}}`), 1);
+  assert.equal(under.value(`sluice_ledger_node_up{${of}}`), 1);
   await under.outcome();
   await under.outcome();
-  assert.equal(under.values.get(`sluice_ledger_node_seconds{${of}}`), 2);
+  assert.equal(under.value(`sluice_ledger_node_seconds_count{${of}}`), 2);
   a.calls = status("503 No");
   await under.outcome();
-  assert.equal(under.values.get(`sluice_ledger_node_failures_total{${of},cause="http_503"}`), 1);
+  assert.equal(under.value(`sluice_ledger_node_failures_total{${of},cause="http_503"}`), 1);
   const cause = 'upstream="ledger",cause="http_503"';
-  assert.equal(under.values.get(`sluice_upstream_failures_total{${cause}}`), 1);
+  assert.equal(under.value(`sluice_upstream_failures_total{${cause}}`), 1);
   a.calls = () => {};
   void under.outcome();
   await until(() => a.asked.length === 4);
   under.clock.advance(1_000);
-  assert.equal(under.values.get(`sluice_ledger_node_in_flight{${of}}`), 1);
+  assert.equal(under.value(`sluice_ledger_node_in_flight{${of}}`), 1);
 });
