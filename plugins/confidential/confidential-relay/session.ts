@@ -17,7 +17,7 @@ import { SessionTimers } from "../protocol/session-timers.ts";
 import { createFrameWatch } from "../protocol/frame-watch.ts";
 import type { FrameHeader } from "../protocol/frames.ts";
 import { nodeSuite } from "../protocol/node-crypto.ts";
-import { readTextFrame, writeCancelFrame, type ReportFrame } from "../protocol/text-frames.ts";
+import { readTextFrame, writeCancelFrame } from "../protocol/text-frames.ts";
 import {
   BilledRequest,
   settleRequest,
@@ -65,6 +65,8 @@ export class StreamSession implements LinkListener {
   #accepting: Promise<void> = Promise.resolve();
   /** Resolves when the charges and receipts that are being written are on disk. */
   #settling: Promise<void> = Promise.resolve();
+  /** Number of complete answers whose bills are being written. The client still gets these bills. */
+  #bills = 0;
   #isHealthy: boolean | undefined = true;
   readonly #timers: SessionTimers;
   #reportDeadline: Disposable | undefined;
@@ -245,20 +247,28 @@ export class StreamSession implements LinkListener {
     if (request === undefined || request.rid !== frame.rid) return this.#onEnclaveFailure();
     this.#request = undefined;
     this.#reportDeadline?.[Symbol.dispose]();
+    const bills = request.isAnswered ? 1 : 0;
+    this.#bills += bills;
     // Requests are settled in order, because the next one may be answered before the charge of this one is on disk.
-    this.#settling = this.#settling
-      .then(() => this.#settle(request, frame))
-      .catch((error: unknown) => this.#onException(error));
+    this.#afterBills(async () => {
+      const bill = await settleRequest(request, frame, this.#deps).finally(() => {
+        this.#bills -= bills;
+      });
+      this.#onBill(bill);
+    });
   }
 
-  async #settle(request: BilledRequest, report: ReportFrame): Promise<void> {
-    const bill = await settleRequest(request, report, this.#deps);
+  #afterBills(run: () => Awaitable<void>): void {
+    this.#settling = this.#settling.then(run).catch((error: unknown) => this.#onException(error));
+  }
+
+  #onBill(bill: RequestBill | Fault): void {
     if (bill === unreadable) this.#isHealthy = false;
     const isBusy = this.#request !== undefined;
     if (this.#isClosed) return isBusy ? undefined : this.#releaseUnreported();
     if (isFault(bill)) return this.#fail(bill);
     this.#connection.send(bill.done);
-    if (!isBusy) this.#pendingEnd?.();
+    if (!isBusy && this.#bills === 0) this.#pendingEnd?.();
   }
 
   /** Fails the session unless the report arrives in time. An answer without a report could not be charged. */
@@ -270,18 +280,24 @@ export class StreamSession implements LinkListener {
 
   #onEnclaveFailure(code: Fault["code"] = "UPSTREAM_FAILED"): void {
     this.#isHealthy = false;
-    const isBusy = this.#request !== undefined;
-    this.#releaseUnreported();
-    this.#fail(fault(code, "the enclave failed"), isBusy);
+    this.#onEnclaveEnd(fault(code, "the enclave failed"));
   }
 
   /** Only the enclave can see the plaintext of a request and refuse it. */
   #onEnclaveError(code: Fault["code"]): void {
     if (!isClientError(code)) return this.#onEnclaveFailure(code);
     this.#isHealthy = undefined;
+    this.#onEnclaveEnd(fault(code, "the enclave refused"));
+  }
+
+  #onEnclaveEnd(reason: Fault): void {
     const isBusy = this.#request !== undefined;
     this.#releaseUnreported();
-    this.#fail(fault(code, "the enclave refused"), isBusy);
+    if (this.#bills === 0) return this.#fail(reason, isBusy);
+    // An enclave that stops ends the session directly after its last report. An error frame must not be followed by a
+    // second failure, that of the link.
+    this.#context?.upstream.link.close();
+    this.#afterBills(() => this.#fail(reason, isBusy));
   }
 
   #fail(reason: Fault, isBusy = this.#request !== undefined): void {
@@ -352,6 +368,6 @@ export class StreamSession implements LinkListener {
 
   #endWhenIdle(end: () => void): void {
     this.#pendingEnd ??= end;
-    if (!this.#isClosed && this.#request === undefined) this.#pendingEnd();
+    if (!this.#isClosed && this.#request === undefined && this.#bills === 0) this.#pendingEnd();
   }
 }

@@ -67,6 +67,8 @@ export interface Script {
   readonly evidence?: (evidence: object, hello: Hello) => object;
   /** Returns the report to send instead. Undefined if no report is sent. */
   readonly reportFrame?: (frame: string) => string | undefined;
+  /** A text frame that directly follows the report. */
+  readonly last?: string;
 }
 
 export interface EnclaveWorker extends AsyncDisposable {
@@ -224,6 +226,7 @@ export async function startEnclaveWorker(net = "alpha"): Promise<EnclaveWorker> 
     const { reportFrame = (text) => text } = script;
     const text = reportFrame(writeReportFrame(rid, report, sig));
     if (text !== undefined) socket.send(text);
+    if (script.last !== undefined) socket.send(script.last);
   }
 
   const { host } = new URL(await listen(http, 0, "127.0.0.1"));

@@ -1,8 +1,9 @@
 /** The end of sessions: every fault is sent once with its code, and every request is charged or released. */
 import assert from "node:assert/strict";
-import { after, before, beforeEach, describe, it } from "node:test";
+import { after, before, beforeEach, describe, it, type TestContext } from "node:test";
 import type { Receipt } from "sluice-gateway/services";
 import { model, type Script } from "./enclave-worker.ts";
+import { errorFrame, fault } from "../../../../plugins/confidential/protocol/fault.ts";
 import { writeHello, type Hello } from "../../../../plugins/confidential/protocol/hello.ts";
 import { Receipts } from "../../../../plugins/confidential/confidential-relay/receipts.ts";
 import type { UsageReport } from "../../../../plugins/confidential/protocol/usage-report.ts";
@@ -11,6 +12,8 @@ import { greet, helloOf, openStream, unwrap, type OpenStream } from "./stream-cl
 import { gate, until } from "./wait.ts";
 
 type Keep = typeof Receipts.prototype.keep;
+
+const expired = fault("LIMIT_EXCEEDED", "the session has reached its maximum duration");
 
 describe("the end of a session", () => {
   let stream: StreamGateway;
@@ -274,32 +277,58 @@ describe("the end of a session", () => {
   });
 
   it("a second request that begins while the first is being charged is charged after it", async (t) => {
-    const held = gate();
-    const keep = Object.getOwnPropertyDescriptor(Receipts.prototype, "keep")?.value as Keep;
-    const kept = t.mock.method(
-      Receipts.prototype,
-      "keep",
-      async function keepFirstLater(this: Receipts, receipt: Receipt) {
-        await held.pass();
-        return keep.call(this, receipt);
-      },
-      { times: 1 },
-    );
+    const { kept, held } = holdReceipt(t);
     using session = await stream.open();
-    const final = async (): Promise<void> => {
-      for (let at = 0; at < 3; at++) unwrap(session.channel.open(await session.nextBinary()));
-    };
     session.ask();
-    await final();
+    await readFrames(session);
     await until(() => kept.mock.callCount() > 0);
     session.ask();
-    await final();
+    await readFrames(session);
     for (let times = 0; times < 3; times++) {
       await stream.chat();
     }
     held.open();
     assert.equal((await session.nextText())["rid"], 1);
     assert.equal((await session.nextText())["rid"], 2);
+  });
+
+  const enclaveEnds: readonly (readonly [string, Script, string, number])[] = [
+    ["ends the connection", {}, "UPSTREAM_FAILED", 1011],
+    ["ends the session", { last: errorFrame(expired) }, "LIMIT_EXCEEDED", 4413],
+  ];
+  for (const [what, script, code, close] of enclaveEnds) {
+    it(`a worker that ${what} directly after its report: the client gets the bill first`, async (t) => {
+      await using fresh = await startStreamGateway();
+      const { kept, held } = holdReceipt(t);
+      fresh.worker.script = script;
+      using session = await fresh.open();
+      using idle = await fresh.open();
+      session.ask();
+      await readFrames(session);
+      await until(() => kept.mock.callCount() > 0);
+      // The gateway has seen the end of the first connection when it has seen that of the second one.
+      fresh.worker.cut();
+      await refusal(idle);
+      held.open();
+      assert.equal((await session.nextText())["usedCUMilli"], 7 * tokenMilli);
+      assert.deepEqual(await refusal(session), ["error", code, close]);
+    });
+  }
+
+  it("a gateway that stops while it writes a bill sends it before it closes the session", async (t) => {
+    await using fresh = await startStreamGateway();
+    const { kept, held } = holdReceipt(t);
+    using session = await fresh.open();
+    using idle = await fresh.open();
+    session.ask();
+    await readFrames(session);
+    await until(() => kept.mock.callCount() > 0);
+    const stopped = fresh.gateway.gateway.stop();
+    assert.equal(await idle.closed, 1013);
+    held.open();
+    assert.equal((await session.nextText())["usedCUMilli"], 7 * tokenMilli);
+    assert.equal(await session.closed, 1013);
+    await stopped;
   });
 
   it("a lower coefficient than the offer is applied, and a higher one is not", async () => {
@@ -369,6 +398,22 @@ describe("the end of a session", () => {
     assert.equal(stream.worker.requests.length, asked);
   });
 });
+
+/** Holds the next receipt until the gate is open. */
+function holdReceipt({ mock }: TestContext) {
+  const held = gate();
+  const keep = Object.getOwnPropertyDescriptor(Receipts.prototype, "keep")?.value as Keep;
+  async function keepLater(this: Receipts, receipt: Receipt): Promise<boolean> {
+    await held.pass();
+    return keep.call(this, receipt);
+  }
+  return { kept: mock.method(Receipts.prototype, "keep", keepLater, { times: 1 }), held };
+}
+
+/** Reads an answer without its bill. */
+async function readFrames(session: OpenStream): Promise<void> {
+  for (let at = 0; at < 3; at++) unwrap(session.channel.open(await session.nextBinary()));
+}
 
 function rateLimited(freshness: Hello["freshness"]): string | undefined {
   return freshness === "quote" ? '{"type":"error","error":"","code":"RATE_LIMITED"}' : undefined;
