@@ -15,6 +15,7 @@ export class HourlyValue<T> {
   #value: T | undefined;
   /** Monotonic milliseconds. */
   #nextAt = -Infinity;
+  #fetching: Promise<void> | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -28,9 +29,12 @@ export class HourlyValue<T> {
     fetchValue: (signal: AbortSignal) => Promise<T | undefined>,
     signal: AbortSignal,
   ): Promise<T | undefined> {
-    if (this.#clock.monotonic() < this.#nextAt) return this.#value;
-    this.#nextAt = this.#clock.monotonic() + retryMs;
-    await Promise.race([this.#fetch(fetchValue), whenAborted(signal)]);
+    if (this.#clock.monotonic() >= this.#nextAt) {
+      this.#nextAt = this.#clock.monotonic() + retryMs;
+      this.#fetching = this.#fetch(fetchValue);
+    }
+    // Callers at the same time share one fetch.
+    await Promise.race([this.#fetching, whenAborted(signal)]);
     return this.#value;
   }
 

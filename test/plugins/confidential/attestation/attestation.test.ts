@@ -188,6 +188,15 @@ test("a caller that leaves does not end the fetch, whose value others get", asyn
   assert.equal(await value.get(other, signal), "value");
 });
 
+test("callers at the same time get the value of one fetch", async () => {
+  const value = new HourlyValue<string>(manualClock());
+  const server = Promise.withResolvers<string>();
+  const first = value.get(() => server.promise, signal);
+  const second = value.get(() => assert.fail("the value was fetched again"), signal);
+  server.resolve("value");
+  assert.deepEqual(await Promise.all([first, second]), ["value", "value"]);
+});
+
 test("a fetch that takes too long is aborted, and is repeated after a minute", async () => {
   const clock = manualClock();
   const value = new HourlyValue<string>(clock);
