@@ -76,7 +76,8 @@ export class RpcSocket {
       const socket = new WebSocket(this.#url, subprotocols);
       socket.addEventListener("open", () => {
         resolve(socket);
-        this.#listener.onOpen();
+        // It may have been closed meanwhile.
+        if (this.#socket === opening) this.#listener.onOpen();
       });
       socket.addEventListener("message", ({ data }) => this.#onMessage(data));
       socket.addEventListener("close", () => {

@@ -1,6 +1,9 @@
 /** Notifies of verified values at each finalized block. A node would send values without a proof. */
 import type { Notification } from "./rpc-socket.ts";
-import type { VerifiedReads } from "./verified-reads.ts";
+import { provableRead } from "../reads/provable-reads.ts";
+import { notProved, type VerifiedReads } from "./verified-reads.ts";
+
+const readMethod = "state_queryStorageAt";
 
 interface Watch {
   readonly keys: readonly unknown[];
@@ -17,6 +20,8 @@ export class StorageWatches {
   readonly #notify: (notification: Notification) => void;
   readonly #watches = new Map<unknown, Watch>();
   #lastId = 0;
+  /** The subscription to finalized heads, which all watches share, and its id. */
+  #opening: Promise<unknown> | undefined;
   #heads: unknown;
 
   constructor(reads: VerifiedReads, notify: (notification: Notification) => void) {
@@ -27,7 +32,7 @@ export class StorageWatches {
   /** Undefined for a method that is not answered here. Rejects with an RpcError. */
   call(method: string, [param]: readonly unknown[]): Promise<unknown> | undefined {
     if (method === "state_subscribeStorage") return this.#open(Array.isArray(param) ? param : []);
-    if (method === "state_unsubscribeStorage") return Promise.resolve(this.#watches.delete(param));
+    if (method === "state_unsubscribeStorage") return this.#end(param);
     return undefined;
   }
 
@@ -36,25 +41,44 @@ export class StorageWatches {
     return subscription !== undefined && subscription === this.#heads;
   }
 
-  /** Call it for each finalized block. `hash`: undefined for the finalized head. */
+  /** Call it for each finalized block. `hash`: undefined for the finalized head. Never rejects. */
   async review(hash?: string): Promise<void> {
-    for (const [id, watch] of this.#watches) await this.#review(id, watch, hash);
+    // Values that cannot be verified are left out, until the next block.
+    for (const [id, watch] of this.#watches) await this.#review(id, watch, hash).catch(() => {});
   }
 
   async #open(keys: readonly unknown[]): Promise<unknown> {
-    this.#heads ??= await this.#reads.call("chain_subscribeFinalizedHeads", []);
+    if (provableRead(readMethod, JSON.stringify([keys])) === undefined)
+      throw notProved("the client cannot verify these keys");
     const id = `sluice-${++this.#lastId}`;
     const watch = { keys, values: new Map() };
     this.#watches.set(id, watch);
+    try {
+      this.#heads = await (this.#opening ??= this.#reads.call("chain_subscribeFinalizedHeads", []));
+    } catch (error) {
+      this.#watches.delete(id);
+      this.#opening = undefined;
+      throw error;
+    }
     // The first values follow the answer with the id.
     setTimeout(() => void this.#review(id, watch).catch(() => {}), 0);
     return id;
   }
 
+  /** The gateway charges for heads, so the last watch ends their subscription, too. */
+  async #end(id: unknown): Promise<boolean> {
+    const isKnown = this.#watches.delete(id);
+    const heads = this.#heads;
+    if (heads === undefined || this.#watches.size > 0) return isKnown;
+    this.#opening = this.#heads = undefined;
+    await this.#reads.call("chain_unsubscribeFinalizedHeads", [heads]);
+    return isKnown;
+  }
+
   async #review(subscription: string | unknown, watch: Watch, hash?: string): Promise<void> {
     const { keys, values } = watch;
     const params = hash === undefined ? [keys] : [keys, hash];
-    const [read] = (await this.#reads.call("state_queryStorageAt", params)) as readonly Changes[];
+    const [read] = (await this.#reads.call(readMethod, params)) as readonly Changes[];
     if (read === undefined || this.#watches.get(subscription) !== watch) return;
     const isNew = ([key, value]: readonly [string, unknown]): boolean =>
       !values.has(key) || values.get(key) !== value;
@@ -67,6 +91,6 @@ export class StorageWatches {
 
   close(): void {
     this.#watches.clear();
-    this.#heads = undefined;
+    this.#opening = this.#heads = undefined;
   }
 }

@@ -75,13 +75,13 @@ export class VerifiedConnection {
     const { subscription, result } = params;
     // It may have come with the answer that names the subscription, which must be delivered first.
     await new Promise((resolve) => setTimeout(resolve, 0));
-    const hash = finalizedBy(method, result);
+    const hashes = finalizedBy(method, result);
     if (this.#untrue.has(subscription)) return;
-    if (hash !== undefined && !(await this.#reads.isFinalized(hash))) {
+    if (hashes !== undefined && !(await this.#reads.areFinalized(hashes))) {
       this.#untrue.add(subscription);
       return;
     }
-    if (this.#watches.isOwn(subscription)) return await this.#watches.review(hash);
+    if (this.#watches.isOwn(subscription)) return await this.#watches.review(hashes?.at(-1));
     // `StorageWatches` subscribes to heads instead.
     if (method !== "state_storage") this.#listener.onNotification(notification);
   }
@@ -105,15 +105,14 @@ export class VerifiedConnection {
   }
 }
 
-/** Returns the hash of the block that a notification calls finalized, "" if it does not name it. */
-function finalizedBy(method: string, result: unknown): string | undefined {
-  if (method === "chain_finalizedHead") return headerOfJson(result)?.hash ?? "";
+/** Returns the hashes of the blocks that a notification calls finalized, with "" if it does not name one. */
+function finalizedBy(method: string, result: unknown): readonly string[] | undefined {
+  if (method === "chain_finalizedHead") return [headerOfJson(result)?.hash ?? ""];
   if (method !== "chainHead_v1_followEvent" || !isObject(result)) return undefined;
   const { event, finalizedBlockHashes } = result;
   if (event !== "initialized" && event !== "finalized") return undefined;
   const hashes: readonly unknown[] = Array.isArray(finalizedBlockHashes)
     ? finalizedBlockHashes
     : [];
-  const last = hashes.at(-1);
-  return typeof last === "string" ? last.toLowerCase() : "";
+  return hashes.map((hash) => (typeof hash === "string" ? hash.toLowerCase() : ""));
 }

@@ -2,7 +2,7 @@ import { BoundedMap, isAbsent } from "sluice-gateway/internal/toolkit";
 import { FinalizedChain, type Checkpoint } from "../proofs/finalized-chain.ts";
 import { readHeader, type Header } from "../proofs/header.ts";
 import { readJustification } from "../proofs/justification.ts";
-import { finalizedHead, NodeError, nodeRefusal, type HeadNode } from "../proofs/node.ts";
+import { finalizedHead, headerOf, NodeError, nodeRefusal, type HeadNode } from "../proofs/node.ts";
 import { bytesOf, readScale } from "../proofs/scale.ts";
 import { isProvable, provableRead } from "../reads/provable-reads.ts";
 import { UnprovableError, type ProvableRead } from "../reads/read.ts";
@@ -66,6 +66,18 @@ export class VerifiedReads {
     if (await this.#isJustified(hash, proof)) return true;
     await asRpcError(() => this.#follow());
     return this.#chain.has(hash) || (await this.#isJustified(hash, proof));
+  }
+
+  /**
+   * Resolves to true if the last block is proved to be finalized, and each of the others is the parent of the next one.
+   * Rejects with an RpcError.
+   */
+  async areFinalized(hashes: readonly string[]): Promise<boolean> {
+    if (!(await this.isFinalized(hashes.at(-1) ?? ""))) return false;
+    const headers = await asRpcError(() =>
+      Promise.all(hashes.slice(1).map((hash) => headerOf(this.#node, hash))),
+    );
+    return headers.every(({ parentHash }, index) => parentHash === hashes[index]);
   }
 
   async #read(method: string, params: readonly unknown[], read: ProvableRead): Promise<unknown> {

@@ -163,6 +163,75 @@ test("a head is not reported as finalized unless it is", async (t) => {
   assert.deepEqual(numbers, [7]);
 });
 
+test("a follow that calls another block finalized does not pass", async (t) => {
+  const { url, chain } = await startProvedDemo(t);
+  const hashes: string[][] = [];
+  for (const lie of [
+    [chain.at(7).hash, chain.at(8).hash],
+    [chain.at(6).hash, chain.at(8).hash],
+    [`0x${"11".repeat(32)}`, chain.at(8).hash],
+  ]) {
+    const liar = await startLiar(t, url, ({ method, params }) => {
+      if (method !== "chainHead_v1_followEvent") return;
+      const { result } = params as { result: Message };
+      if (result["event"] === "initialized") result["finalizedBlockHashes"] = lie;
+    });
+    const provider = new VerifiedProvider(liar, { checkpoint: chain.checkpoint(2) });
+    await provider.subscribe("", "chainHead_v1_follow", [false], (_, each) => {
+      const { event, finalizedBlockHashes } = each as Record<string, string[] & string>;
+      if (event === "initialized") hashes.push(finalizedBlockHashes ?? []);
+    });
+    // The answer to another call comes after the event.
+    await provider.send("state_getStorage", [key]);
+    await provider.disconnect();
+  }
+  assert.deepEqual(hashes, [[chain.at(7).hash, chain.at(8).hash]]);
+});
+
+test("watches of storage share one subscription, and one that cannot be verified does not stop others", async (t) => {
+  const { url, chain } = await startProvedDemo(t);
+  const asked: string[] = [];
+  let isFirst = true;
+  const liar = await startLiar(t, url, (message, call) => {
+    if (call === undefined) return;
+    const { method, params } = call as { method: string; params: string[][] };
+    asked.push(method);
+    if (method !== "state_queryStorageAt") return;
+    // The other keys are never proved, and this one is not proved at once.
+    const isProved = params[0]?.[0] === key && !isFirst;
+    if (params[0]?.[0] === key) isFirst = false;
+    if (!isProved) delete message["proof"];
+  });
+  const provider = new VerifiedProvider(liar, { checkpoint: chain.checkpoint(2) });
+  t.after(() => provider.disconnect());
+  const blocks: unknown[] = [];
+  const watch = (keys: readonly string[]): Promise<number | string> =>
+    provider.subscribe("", "state_subscribeStorage", [keys], (_, each) =>
+      blocks.push((each as { block: unknown }).block),
+    );
+  await assert.rejects(watch(Array<string>(1_001).fill(key)), notProved);
+  const ids = await Promise.all([watch(["0x00"]), watch([key])]);
+  await until(() => blocks.length > 0);
+  for (const id of ids)
+    assert.equal(await provider.unsubscribe("", "state_unsubscribeStorage", id), true);
+  const count = (method: string): number => asked.filter((each) => each === method).length;
+  assert.equal(count("chain_subscribeFinalizedHeads"), 1);
+  assert.equal(count("chain_unsubscribeFinalizedHeads"), 1);
+  assert.deepEqual(blocks, [chain.at(8).hash]);
+});
+
+test("a connection that is closed while it opens is not reported as open", async (t) => {
+  const { url, chain } = await startProvedDemo(t);
+  const provider = new VerifiedProvider(url, { checkpoint: chain.checkpoint(2) });
+  const events: string[] = [];
+  for (const event of ["connected", "disconnected"] as const)
+    provider.on(event, () => events.push(event));
+  await provider.disconnect();
+  await provider.connect();
+  await provider.disconnect();
+  assert.deepEqual(events, ["disconnected", "connected", "disconnected"]);
+});
+
 test("the results of tools name the reads that were proved", async (t) => {
   const { gateway, chain } = await startProvedDemo(t, 8, { proof: "prefer" });
   const call = async (name: string, input: object): Promise<unknown> => {
