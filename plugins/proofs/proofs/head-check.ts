@@ -17,12 +17,16 @@ export interface NodeHead {
   readonly reason?: string | undefined;
 }
 
-/** Never rejects. `chain`: undefined if nothing is proved. */
+/**
+ * Never rejects. `chain`: undefined if nothing is proved. `inTime`: rejects with a NodeError if a node takes too long to
+ * report its head.
+ */
 export async function checkHeads(
   nodes: readonly HeadNode[],
   chain: ProvedChain | undefined,
+  inTime = (head: Promise<Header>): Promise<Header> => head,
 ): Promise<readonly NodeHead[]> {
-  const claims = await Promise.all(nodes.map(claimOf));
+  const claims = await Promise.all(nodes.map((node) => claimOf(node, inTime(finalizedHead(node)))));
   if (chain === undefined) return await compare(claims);
   const faults = new Map<HeadNode, NodeError>();
   const heads = claims.filter((claim) => "head" in claim);
@@ -37,9 +41,9 @@ type Claim =
   | { readonly node: HeadNode; readonly head: Header }
   | { readonly node: HeadNode; readonly error: NodeError };
 
-async function claimOf(node: HeadNode): Promise<Claim> {
+async function claimOf(node: HeadNode, head: Promise<Header>): Promise<Claim> {
   try {
-    return { node, head: await finalizedHead(node) };
+    return { node, head: await head };
   } catch (error) {
     return { node, error: nodeError(error) };
   }

@@ -2,12 +2,15 @@
 import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
 import type { WrongNodes } from "../reads/wrong-nodes.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
-import type { HeadNode } from "./node.ts";
+import type { Header } from "./header.ts";
+import { NodeError, type HeadNode } from "./node.ts";
 import type { ProvedChain } from "./proved-chain.ts";
 import type { Relay } from "./relayed-chain.ts";
 
 /** Time between two checks: that between two blocks. */
 const everyMs = 6_000;
+/** Time in which a node must report its head. One that hangs must not delay the proofs for the others. */
+const headMs = 5_000;
 
 export class HeadWatch implements Relay {
   /** Resolves after the first check. Never rejects. */
@@ -103,7 +106,7 @@ export class HeadWatch implements Relay {
 
   async #check(): Promise<void> {
     const before = this.chain.number;
-    const heads = await checkHeads(this.nodes, this.chain);
+    const heads = await checkHeads(this.nodes, this.chain, (head) => this.#inTime(head));
     if (this.chain.number > before) this.#provedAtMs = this.#host.clock.now();
     const stateBefore = new Map(this.#heads.map(({ node, state }) => [node, state]));
     for (const head of heads) {
@@ -115,6 +118,13 @@ export class HeadWatch implements Relay {
     }
     this.#heads = heads;
     this.#show();
+  }
+
+  async #inTime(head: Promise<Header>): Promise<Header> {
+    const { promise, reject } = Promise.withResolvers<never>();
+    const late = new NodeError("the node does not answer in time");
+    using _limit = this.#host.clock.after(headMs, () => reject(late));
+    return await Promise.race([head, promise]);
   }
 
   #show(): void {

@@ -14,7 +14,7 @@ import { until } from "../ledger/until.ts";
 
 const everyMs = 6_000;
 
-function pipelineOf(urls: readonly string[], checkpoint?: Checkpoint): string {
+function pipelineOf(urls: readonly string[], checkpoint?: Checkpoint, headersMs?: number): string {
   return `
 version: 1
 environment: dev
@@ -23,7 +23,7 @@ server: { port: "\${PORT:-0}" }
 admin: { port: "\${ADMIN_PORT:-0}" }
 store: { data: "\${DATA_DIR:-./data}" }
 upstreams:
-  main: ${JSON.stringify({ urls, checkpoint })}
+  main: ${JSON.stringify({ urls, checkpoint, headersMs })}
 routes:
   - path: /rpc
     methods: [POST]
@@ -93,6 +93,26 @@ test("a gateway proves the heads of its nodes, and reports a node that differs",
   const nodesOf = async (name: string): Promise<number> => (await metric(gateway, name)).length;
   await until(async () => (await nodesOf("sluice_head_differs{")) === 1);
   await until(async () => (await nodesOf("sluice_ledger_node_up{")) === 1);
+});
+
+test("a node that hangs does not delay the proofs for the others", async (t) => {
+  const chain = new TestChain(voters(4)).add({}, 10).finalize();
+  await using honest = await serveNode(chain.node("a"));
+  let isHanging = false;
+  await using hanging = await serveNode({
+    call: (method, params) =>
+      isHanging ? new Promise(() => {}) : chain.node("b").call(method, params),
+  });
+  const urls = [honest.url, hanging.url];
+  const gateway = await start(t, pipelineOf(urls, chain.checkpoint(0), 3_600_000));
+  isHanging = true;
+  chain.add({}, 3).finalize();
+  gateway.clock.advance(everyMs);
+  await until(async () => {
+    gateway.clock.advance(100);
+    const [block] = await metric(gateway, "sluice_head_proved_block{");
+    return block === 'sluice_head_proved_block{upstream="main"} 13';
+  });
 });
 
 test("sluice verify --head prints the head of every node and a new checkpoint", async (t) => {
