@@ -6,7 +6,8 @@
 import type { Clock } from "sluice-gateway/plugin";
 import { utf8 } from "../protocol/encoding.ts";
 import type { JsonObject } from "../protocol/strict-json.ts";
-import { partsOf, PendingDelta } from "./delta-parts.ts";
+import { maxFrameDataBytes } from "../protocol/limits.ts";
+import { partsOf, PendingDelta, splitDelta } from "./delta-parts.ts";
 
 export interface DeltaBatch {
   /**
@@ -34,6 +35,12 @@ export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void)
 
   const sendDelta = (delta: object): void => send(utf8(JSON.stringify(delta)));
 
+  function sendAlone(delta: JsonObject): void {
+    const data = utf8(JSON.stringify(delta));
+    if (data.length <= maxFrameDataBytes) return send(data);
+    for (const piece of splitDelta(delta)) sendDelta(piece);
+  }
+
   function flush(): void {
     timer?.[Symbol.dispose]();
     timer = undefined;
@@ -59,7 +66,7 @@ export function createDeltaBatch(clock: Clock, send: (data: Uint8Array) => void)
         // The delta is sent alone, after the pending parts.
         pending.addLogprobs(logprobs);
         flush();
-        return sendDelta(delta);
+        return sendAlone(delta);
       }
       const { role, reasoning, content, calls } = parts;
       if (pending.mustPrecede(parts)) flush();

@@ -73,6 +73,29 @@ function areAbsent(members: JsonObject): boolean {
   return Object.values(members).every(isAbsent);
 }
 
+/**
+ * Splits a delta that is too long for a frame and cannot be combined: each call is sent apart, and its arguments in
+ * pieces. Some servers send a whole call at once.
+ */
+export function splitDelta({ tool_calls: list, ...others }: JsonObject): readonly JsonObject[] {
+  if (!Array.isArray(list)) return [others];
+  const calls = list.flatMap((call: unknown, place) => splitCall(call, place));
+  const first = Object.keys(others).length > 0 ? [others] : [];
+  return [...first, ...calls.map((call) => ({ tool_calls: [call] }))];
+}
+
+function splitCall(call: unknown, place: number): readonly unknown[] {
+  const called = isObject(call) ? call["function"] : undefined;
+  const text = isObject(called) ? called["arguments"] : undefined;
+  if (!isObject(call) || !isObject(called) || typeof text !== "string") return [call];
+  const { index = place } = call;
+  const [first = "", ...rest] = pieces(text);
+  return [
+    { ...call, index, function: { ...called, arguments: first } },
+    ...rest.map((more) => ({ index, function: { arguments: more } })),
+  ];
+}
+
 export class PendingDelta {
   #role: string | undefined;
   #reasoning = "";

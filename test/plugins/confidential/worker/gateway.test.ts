@@ -159,6 +159,22 @@ describe("calls of tools on an encrypted network", () => {
     assert.deepEqual(model.received().messages, messages);
   });
 
+  test("may be longer than a frame, in one delta", inTime, async (t) => {
+    const long = [`{"text":"${"é".repeat(50_000)}"}`, `{"text":"${"x".repeat(80_000)}"}`];
+    const whole = long.map((text, index) => ({
+      id: `call_${index}`,
+      extra_content: { signature: "s" },
+      function: { name: "edit", arguments: text },
+    }));
+    const model = await startModel(t, [chunk({ tool_calls: whole }), ...events.slice(-3)]);
+    const answer = await post(await startGateway(t, model.url), asked);
+    const { choices } = (await answer.json()) as {
+      readonly choices: readonly [{ readonly message: { readonly tool_calls: typeof calls } }];
+    };
+    const texts = choices[0].message.tool_calls.map((call) => call.function.arguments);
+    assert.deepEqual(texts, long);
+  });
+
   test("without the name of a function are an error, free of charge", inTime, async (t) => {
     const nameless = chunk({
       tool_calls: [{ index: 0, id: "1", function: { arguments: "{}" } }],
