@@ -18,6 +18,9 @@ export interface ConnectionListener {
   onClose?(): void;
 }
 
+const maxAttempts = 5;
+const retryMs = 1_000;
+
 export class VerifiedConnection {
   isOpen = false;
   readonly #socket: RpcSocket;
@@ -77,13 +80,25 @@ export class VerifiedConnection {
     await new Promise((resolve) => setTimeout(resolve, 0));
     const hashes = finalizedBy(method, result);
     if (this.#untrue.has(subscription)) return;
-    if (hashes !== undefined && !(await this.#reads.areFinalized(hashes))) {
+    if (hashes !== undefined && !(await this.#areFinalized(hashes))) {
       this.#untrue.add(subscription);
       return;
     }
     if (this.#watches.isOwn(subscription)) return await this.#watches.review(hashes?.at(-1));
     // `StorageWatches` subscribes to heads instead.
     if (method !== "state_storage") this.#listener.onNotification(notification);
+  }
+
+  /** A node that does not have the proof of a new block yet has it soon. Rejects with an RpcError. */
+  async #areFinalized(hashes: readonly string[]): Promise<boolean> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#reads.areFinalized(hashes);
+      } catch (error) {
+        if (attempt === maxAttempts || !this.isOpen) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, retryMs));
+    }
   }
 
   #onOpen(): void {

@@ -188,6 +188,23 @@ test("a follow that calls another block finalized does not pass", async (t) => {
   assert.deepEqual(hashes, [[chain.at(7).hash, chain.at(8).hash]]);
 });
 
+test("a head passes although the proof is not there at once", async (t) => {
+  const { url, chain } = await startProvedDemo(t);
+  let isLate = true;
+  const liar = await startLiar(t, url, (message, asked) => {
+    if (asked?.method !== "grandpa_proveFinality" || !isLate) return;
+    isLate = false;
+    delete message["result"];
+    message["error"] = { code: 1, message: "not yet finalized" };
+  });
+  const provider = new VerifiedProvider(liar, { checkpoint: chain.checkpoint(2) });
+  t.after(() => provider.disconnect());
+  const heads: unknown[] = [];
+  await provider.subscribe("", "chain_subscribeFinalizedHeads", [], (_, head) => heads.push(head));
+  await until(() => heads.length > 0);
+  assert.equal(isLate, false);
+});
+
 test("watches of storage share one subscription, and one that cannot be verified does not stop others", async (t) => {
   const { url, chain } = await startProvedDemo(t);
   const asked: string[] = [];
