@@ -61,11 +61,24 @@ export function readEvidenceOptions(
       termination: checkWord(termination, ["worker", "gateway"] as const, "termination"),
     }),
     ...(policyKey !== undefined && { policyKey }),
-    ...(images !== undefined && { imageHashes: images.includes("any") ? "any" : images }),
+    ...(images !== undefined && {
+      imageHashes: images.includes("any") ? "any" : images.map(readImageHash),
+    }),
     sevSnp: readSnpPolicy(values),
     allowSimulated: values["allow-simulated"] === true,
-    simulatedRoots: optionTexts(values, "simulated-root") ?? [],
+    simulatedRoots: (optionTexts(values, "simulated-root") ?? []).map(readRoot),
   };
+}
+
+function readImageHash(text: string): string {
+  const hash = text.toLowerCase();
+  if (/^[0-9a-f]{64}$/.test(hash)) return hash;
+  throw new UsageError(`--image-hash: expected a SHA-256 in hex, or any; got "${text}"`);
+}
+
+function readRoot(text: string): string {
+  if (/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return text;
+  throw new UsageError("--simulated-root: expected a certificate in base64");
 }
 
 function readSnpPolicy(values: OptionValues): SnpPolicy {

@@ -126,9 +126,7 @@ async function readOptions(
     network !== undefined && model !== undefined
       ? { network, model }
       : await findModel(url, apiKey, wanted, context.signal);
-  if (target === undefined) {
-    return "GET /v1/models lists no such model with evidence. Pass --network and --model.";
-  }
+  if (typeof target === "string") return target;
   return {
     url,
     apiKey,
@@ -144,19 +142,22 @@ interface Target {
   readonly model: string;
 }
 
-/** Returns the first model of the catalogue that matches `wanted` and has evidence. */
+/** Returns the first model of the catalogue that matches `wanted` and has evidence, or a text with the reason why not. */
 async function findModel(
   url: string,
   apiKey: string,
   wanted: Readonly<Record<keyof Target, string | undefined>>,
   signal: AbortSignal,
-): Promise<Target | undefined> {
+): Promise<Target | string> {
   const target = new URL(url);
   target.protocol = target.protocol.replace(/^ws/, "http");
   target.pathname = `${target.pathname.replace(/(\/v1\/confidential\/stream)?\/*$/, "")}/v1/models`;
+  const unread = printable(`${target.href} could not be read`);
+  const hint = "Pass --network and --model.";
   try {
     const headers = { Authorization: `Bearer ${apiKey}` };
     const response = await fetch(target, { headers, signal });
+    if (!response.ok) return `${unread}: status ${response.status}. ${hint}`;
     const body: unknown = await response.json();
     const entries = isObject(body) && Array.isArray(body["data"]) ? body["data"] : [];
     for (const entry of entries as unknown[]) {
@@ -167,9 +168,9 @@ async function findModel(
       if (isWanted) return { network, model };
     }
   } catch {
-    // The caller reports that no model was found and asks for --network and --model.
+    return signal.aborted ? "stopped by a signal" : `${unread}. ${hint}`;
   }
-  return undefined;
+  return `GET /v1/models lists no such model with evidence. ${hint}`;
 }
 
 const shown = { pass: "pass   ", fail: "FAIL   ", warn: "WARN   ", skipped: "skipped" } as const;

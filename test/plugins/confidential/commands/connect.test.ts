@@ -276,6 +276,8 @@ describe("sluice connect", () => {
       [[url, ...always, "--allow-simulated"], /needs --simulated-root/],
       [[url, ...always, ...simulated, "--without-crl"], /needs --min-tcb/],
       [[url, ...always, "--policy-key", "short"], /policyKey must be base64url of 32 bytes/],
+      [[url, ...always, "--image-hash", "ab"], /--image-hash: expected a SHA-256 in hex, or any/],
+      [[url, ...always, "--simulated-root", "-"], /--simulated-root: expected a certificate/],
       [[url, ...always, ...simulated, "--port", "x"], /--port: expected a port/],
       [[url, ...always, ...simulated, "--max-price", "x"], /--max-price: expected a decimal/],
       [[url, ...always, ...simulated, "--configure", "vim"], /--configure: /],

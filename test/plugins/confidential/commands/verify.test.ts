@@ -69,8 +69,14 @@ describe("sluice verify", () => {
     assert.equal(refused.code, 1);
     assert.match(refused.out.join("\n"), /^FAIL {5}not_simulated/m);
     assert.doesNotMatch(refused.out.join("\n"), /WARN|^accepted/m);
-    const image = ["--image-hash", "f".repeat(64)];
-    assert.equal((await run(verify, gateway.url, ...target, ...simulated, ...image)).code, 1);
+    for (const [hash, expected] of [
+      ["f".repeat(64), 1],
+      [platform.imageHash.toUpperCase(), 0],
+    ] as const) {
+      const image = ["--image-hash", hash];
+      const { code } = await run(verify, gateway.url, ...target, ...simulated, ...image);
+      assert.equal(code, expected);
+    }
   });
 
   test("reads minimum TCBs per product, and refuses invalid ones", async (t) => {
@@ -117,7 +123,12 @@ describe("sluice verify", () => {
     const without = ["--key", "gateway_dev_key", ...simulated];
     const none = await run(verify, gateway.url, ...without);
     assert.equal(none.code, 1);
-    assert.match(none.err.join("\n"), /Pass --network and --model/);
+    assert.match(none.err.join("\n"), /models could not be read: status 404\. Pass --network and/);
+    const away = await run(verify, "http://127.0.0.1:9", ...without);
+    assert.match(away.err.join("\n"), /models could not be read\. Pass --network and --model/);
+    gateway.models = { data: [] };
+    const empty = await run(verify, gateway.url, ...without);
+    assert.match(empty.err.join("\n"), /lists no such model with evidence\. Pass --network/);
     gateway.models = {
       data: [
         { id: "plain", network: "confidential-classic", evidence: "none" },
