@@ -171,8 +171,8 @@ describe("calls of tools on an encrypted network", () => {
     const { choices } = (await answer.json()) as {
       readonly choices: readonly [{ readonly message: { readonly tool_calls: typeof calls } }];
     };
-    const texts = choices[0].message.tool_calls.map((call) => call.function.arguments);
-    assert.deepEqual(texts, long);
+    const received = choices[0].message.tool_calls.map((call) => call.function.arguments);
+    assert.deepEqual(received, long);
   });
 
   test("without the name of a function are an error, free of charge", inTime, async (t) => {
