@@ -15,4 +15,4 @@ export { ObjectEnd, spaceEnd, stringEnd, valueEnd } from "../base/json-text.ts";
 export { messageOf } from "../base/message-of.ts";
 export { parseBoundedJson, parseJson, parseOrUndefined } from "../base/parse-json.ts";
 export { integerSchema } from "../base/shared-schemas.ts";
-export { withinLimit } from "../base/time-limit.ts";
+export { late, withinLimit } from "../base/time-limit.ts";

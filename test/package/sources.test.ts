@@ -34,7 +34,7 @@ const exported = {
     toolFailure toolReport`,
   "internal/toolkit": `
     BoundedMap ObjectEnd andThen canonicalJson csvLine durationMs errorCode fragmentPointer guarded
-    integerSchema isAbsent isObject jsonExcess messageOf orElse parseBoundedJson parseJson parseOrUndefined
+    integerSchema isAbsent isObject jsonExcess late messageOf orElse parseBoundedJson parseJson parseOrUndefined
     pointerKey runGuarded spaceEnd stableJson stringEnd valueEnd withinLimit`,
   client: `
     ConfidentialError VerifiedProvider connect createClientMemory recomputeCost verifiedProvider`,

@@ -1,5 +1,6 @@
 /** Checks and reports the finalized heads of the nodes of an upstream. */
 import type { BackendStatus, Gauge, Host } from "sluice-gateway/plugin";
+import { late, withinLimit } from "sluice-gateway/internal/toolkit";
 import type { WrongNodes } from "../reads/wrong-nodes.ts";
 import { checkHeads, type NodeHead } from "./head-check.ts";
 import type { Header } from "./header.ts";
@@ -121,10 +122,9 @@ export class HeadWatch implements Relay {
   }
 
   async #inTime(head: Promise<Header>): Promise<Header> {
-    const { promise, reject } = Promise.withResolvers<never>();
-    const late = new NodeError("the node does not answer in time");
-    using _limit = this.#host.clock.after(headMs, () => reject(late));
-    return await Promise.race([head, promise]);
+    const found = await withinLimit(head, headMs, this.#host.clock);
+    if (found === late) throw new NodeError("the node does not answer in time");
+    return found;
   }
 
   #show(): void {
