@@ -37,10 +37,12 @@ const tools: readonly Tool<never>[] = [
     }),
   }),
   of("linked", "Speaks of a document.", {
+    inputSchema: { type: "object", properties: { only: { type: "boolean" } } },
     price: 0,
-    call: () => ({
+    call: ({ only }: { readonly only?: boolean }) => ({
       ok: true,
       value: [],
+      ...(only === true && { content: [] }),
       links: [
         { uri: "doc://guide#part", name: "guide", title: "Guide", mimeType: "text/markdown" },
       ],
@@ -57,7 +59,7 @@ const tools: readonly Tool<never>[] = [
     price: 0,
     call: ({ wrong }: { readonly wrong?: boolean }) => ({
       ok: true,
-      value: { celsius: wrong === true ? "warm" : 21.5 },
+      json: JSON.stringify({ celsius: wrong === true ? "warm" : 21.5 }, undefined, 2),
     }),
   }),
   of("reserved", "Needs a capability that the key lacks.", {

@@ -26,8 +26,9 @@ export interface WantedNotifications {
   readonly level?: LogLevel | undefined;
 }
 
+/** A line break would end the field. In JSON it is white space, which the JSON text of a tool may contain. */
 export function eventText(json: string): string {
-  return `event: message\ndata: ${json}\n\n`;
+  return `event: message\ndata: ${json.replaceAll(/[\r\n]+/g, " ")}\n\n`;
 }
 
 export class EventStream {

@@ -25,14 +25,14 @@ export function toolResult(outcome: ToolOutcome, frame: ResultFrame, at: string)
     outcome;
   const shown =
     content === undefined || !frame.rich
-      ? `{"type":"text","text":${JSON.stringify(json)}}`
-      : content.map((item) => JSON.stringify(item)).join();
-  const linked = frame.rich && links !== undefined ? links.map(linkText).join("") : "";
+      ? [`{"type":"text","text":${JSON.stringify(json)}}`]
+      : content.map((item) => JSON.stringify(item));
+  const linked = frame.rich && links !== undefined ? links.map(linkText) : [];
   const structured = frame.rich && isStructured ? `"structuredContent":${json},` : "";
   const proved = proof === undefined ? "" : `"proof":${JSON.stringify(proof)},`;
   const used = usage === undefined ? noUsage : usageText(usage);
   return (
-    `${frame.head}"content":[${shown}${linked}],${structured}"_meta":{"usedCUMilli":${usedCUMilli},` +
+    `${frame.head}"content":[${[...shown, ...linked].join()}],${structured}"_meta":{"usedCUMilli":${usedCUMilli},` +
     // Names of tools are letters, digits and underscores.
     `"toolName":"${tool}","timestamp":"${at}","latencyMs":${latencyMs},${proved}${used}${frame.end}`
   );
@@ -55,5 +55,5 @@ export function failedResult(code: string, text: string, frame: ResultFrame): st
 }
 
 function linkText({ uri, name, title, mimeType }: ResourceLink): string {
-  return `,${JSON.stringify({ type: "resource_link", uri, name, title, mimeType })}`;
+  return JSON.stringify({ type: "resource_link", uri, name, title, mimeType });
 }

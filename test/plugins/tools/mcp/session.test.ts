@@ -265,6 +265,9 @@ test("links and structured results are sent only in revisions that support them"
     const { result } = (await send(measured, { headers: version(revision) })).json;
     assert.deepEqual(result.structuredContent, content);
   }
+  const inEvent = { ...version("2025-06-18"), accept: "text/event-stream" };
+  const [event] = eventsOf((await send(measured, { headers: inEvent })).text);
+  assert.deepEqual(event.result.structuredContent, { celsius: 21.5 });
   const linked = rpc("tools/call", { name: "linked" });
   const types = (answer: Answer): string[] =>
     answer.json.result.content.map((item: { type: string }) => item.type);
@@ -277,6 +280,8 @@ test("links and structured results are sent only in revisions that support them"
     title: "Guide",
     mimeType: "text/markdown",
   });
+  const only = rpc("tools/call", { name: "linked", arguments: { only: true } });
+  assert.deepEqual(types(await send(only, { headers: version("2025-06-18") })), ["resource_link"]);
   assert.deepEqual(types(await send(linked, { headers: version("2025-03-26") })), ["text"]);
   assert.deepEqual(types(await send(linked)), ["text"]);
   const session = inSession(await begin("2025-11-25"));
