@@ -15,10 +15,8 @@ export async function getPrompt(
 ): Promise<PromptResult | RpcFailure> {
   const prompt = promptOf(call, params["name"]);
   if (prompt === undefined) return invalidParams("unknown prompt");
-  const { capability } = prompt;
-  if (capability !== undefined && !call.principal.key.capabilities.has(capability)) {
-    return missingCapabilityError(capability);
-  }
+  const refused = refusalOf(call, prompt);
+  if (refused !== undefined) return refused;
   const values = valuesOf(params["arguments"] ?? {});
   if (values === undefined) return invalidParams("arguments must be an object of strings");
   const missing = prompt.arguments?.find((one) => one.required === true && !(one.name in values));
@@ -58,6 +56,8 @@ export function completion(call: McpCall, params: Params): string | RpcFailure {
     return invalidParams("ref and argument must be objects, and argument.value a string");
   }
   const prompt = promptOf(call, ref["name"]);
+  const refused = prompt && refusalOf(call, prompt);
+  if (refused !== undefined) return refused;
   const found = prompt?.arguments?.find((one) => one.name === argument["name"]);
   try {
     const values = found?.complete ? textsOf(found.complete(argument["value"])) : [];
@@ -80,6 +80,12 @@ function textsOf(values: unknown): readonly string[] {
 
 function promptOf({ server }: McpCall, name: unknown): Prompt | undefined {
   return server.tools.prompts.find((prompt) => prompt.name === name);
+}
+
+function refusalOf({ principal }: McpCall, { capability }: Prompt): RpcFailure | undefined {
+  return capability === undefined || principal.key.capabilities.has(capability)
+    ? undefined
+    : missingCapabilityError(capability);
 }
 
 function valuesOf(given: unknown): Readonly<Record<string, string>> | undefined {

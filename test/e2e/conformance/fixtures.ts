@@ -158,7 +158,7 @@ export default defineTools({
           { name: "arg1", description: "First test argument", required: true, complete: parts },
           { name: "arg2", description: "Second test argument", required: true },
         ],
-        capability: undefined,
+        capability: "docs:read",
         get: ({ arg1, arg2 }) =>
           messages(text(`Prompt with arguments: arg1='${arg1}', arg2='${arg2}'`)),
       },

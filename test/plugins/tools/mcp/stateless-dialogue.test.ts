@@ -68,6 +68,9 @@ test("a completion has the values of the prompt, none for other arguments, and r
     assert.deepEqual([answer.status, answer.json.error.code], [400, -32602]);
     assert.equal((await legacy("completion/complete", params)).json.error.code, -32602);
   }
+  const { key } = await gateway.issue({ capabilities: ["ledger:read"] });
+  const refused = await modern("completion/complete", { ref, argument }, {}, key);
+  assert.equal(refused.json.error.data.errorCode, "GATEWAY_PERMISSION_DENIED");
 });
 
 test("a tool that must ask is a failed result for a client that cannot be asked", async () => {
