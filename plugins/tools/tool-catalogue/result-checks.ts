@@ -1,17 +1,19 @@
 /** Every check throws `BrokenContract`, which becomes GATEWAY_INTERNAL_ERROR. */
 import { gatewayErrors } from "sluice-gateway/plugin";
 import type { ModelUsage, ToolFailure, ToolResult } from "sluice-gateway/services";
+import { isObject } from "sluice-gateway/internal/toolkit";
 
 export class BrokenContract extends Error {}
 
 /** The code must be known, because it is a metric label. */
 export function checkedFailure(failure: ToolFailure): ToolFailure {
-  const { code, message, details } = failure;
+  const { code, message, details, asks } = failure;
   if (!Object.hasOwn(gatewayErrors, code)) {
     throw new BrokenContract("the tool failed with an unknown code");
   }
   if (typeof message !== "string") throw new BrokenContract("the tool failed without a message");
-  assertJson(details);
+  if (asks !== undefined) assertItems(Object.values(asks.requests), "asks.requests");
+  assertJson(details, asks);
   return failure;
 }
 
@@ -25,6 +27,12 @@ export function textOf(result: Extract<ToolResult, { readonly ok: true }>): stri
 /** Called before the call is charged and before the answers of other calls are affected. */
 export function assertJson(...values: readonly unknown[]): void {
   for (const value of values) if (value !== undefined) toJson(value);
+}
+
+/** Surfaces read the items one by one. */
+export function assertItems(items: unknown, name: string): void {
+  if (items === undefined || (Array.isArray(items) && items.every(isObject))) return;
+  throw new BrokenContract(`the tool returned invalid \`${name}\`; expected a list of objects`);
 }
 
 function toJson(value: unknown): string | undefined {

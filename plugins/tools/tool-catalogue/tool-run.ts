@@ -12,6 +12,7 @@ import { CallContext, type Nesting, type NestingTools } from "./call-context.ts"
 import type { CataloguedTool } from "./catalogued-tool.ts";
 import { takeToken, type Confirmations, type Confirmed } from "./confirmation.ts";
 import {
+  assertItems,
   assertJson,
   BrokenContract,
   checkedFailure,
@@ -164,6 +165,7 @@ export class ToolRun {
         ? undefined
         : await this.#withTimeLimit(tool.summarise(input, this.#context));
     if (summarised?.ok === false) return checkedFailure(summarised);
+    assertJson(summarised?.summary);
     return confirmations.ask(call, summarised?.summary ?? {});
   }
 
@@ -230,6 +232,8 @@ export class ToolRun {
       if (result.usage !== undefined && !isUsage(result.usage)) {
         throw new BrokenContract("the tool returned an invalid usage");
       }
+      assertItems(result.links, "links");
+      assertItems(result.content, "content");
       assertJson(result.links, result.content, result.proof);
       charge();
       return this.#succeeded(result, json, costMilliCu);

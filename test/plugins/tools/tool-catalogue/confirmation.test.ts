@@ -120,16 +120,19 @@ describe("a write tool", () => {
     });
   }
 
-  it("that throws in `summarise` is an internal error without details", async () => {
-    const { catalogue, errors } = await start({
-      summarise: () => Promise.reject(new Error("a secret")),
+  for (const [what, summarise] of [
+    ["throws in `summarise`", () => Promise.reject(new Error("a secret"))],
+    ["summarises what JSON cannot say", async () => ({ ok: true, summary: { n: 1n } }) as const],
+  ] as const) {
+    it(`that ${what} is an internal error without details`, async () => {
+      const { catalogue, errors } = await start({ summarise });
+      const failed = await catalogue.call("send", input, toolCaller());
+      assert.equal(codeOf(failed), "GATEWAY_INTERNAL_ERROR");
+      assert(!JSON.stringify(failed).includes("secret"));
+      assert.equal(errors.length, 1);
+      assert.match(errors[0] ?? "", /^a tool failed/);
     });
-    const failed = await catalogue.call("send", input, toolCaller());
-    assert.equal(codeOf(failed), "GATEWAY_INTERNAL_ERROR");
-    assert(!JSON.stringify(failed).includes("secret"));
-    assert.equal(errors.length, 1);
-    assert.match(errors[0] ?? "", /^a tool failed/);
-  });
+  }
 
   it("whose `summarise` never ends fails after 30 seconds, and its signal aborts", async () => {
     let signal: AbortSignal | undefined;

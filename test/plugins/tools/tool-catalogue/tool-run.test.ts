@@ -142,6 +142,11 @@ describe("a tool that misbehaves", () => {
   /** Results that TypeScript does not allow, but JavaScript tools can return. */
   const answers = (value: unknown) => tool({ call: () => value as ToolResult });
 
+  const asking = (requests: unknown): object => ({
+    ...toolFailure("GATEWAY_INVALID_PARAMS", "x"),
+    asks: { requests },
+  });
+
   const broken: readonly [string, ReturnType<typeof tool>][] = [
     ["throws", tool({ call: () => bug("secret of an upstream") })],
     ["rejects", tool({ call: () => Promise.reject(new Error("secret of an upstream")) })],
@@ -160,6 +165,10 @@ describe("a tool that misbehaves", () => {
       answers(toolFailure("GATEWAY_NOT_FOUND", "x", { n: 1n })),
     ],
     ["adds content that JSON cannot say", answers({ ok: true, value: 1, content: [1n] })],
+    ["adds content without a list", answers({ ok: true, value: 1, content: { type: "text" } })],
+    ["adds a link that is no object", answers({ ok: true, value: 1, links: [null] })],
+    ["asks a question that JSON cannot say", answers(asking({ a: { params: { n: 1n } } }))],
+    ["asks no questions", answers(asking(undefined))],
     ["names no model", answers({ ok: true, value: 1, usage: { inputTokens: 1, outputTokens: 1 } })],
     [
       "counts tokens that are no whole numbers",
