@@ -15,16 +15,21 @@ interface Packed extends CommandLine {
   readonly tarball: string;
 }
 
-/** Packs a package with a surface. `more`: members of its package.json. */
-async function packed(t: TestContext, more: object = {}): Promise<Packed> {
+/** Packs a package with a surface. `more`: members of its package.json. `surface`: name of the plugin. */
+async function packed(
+  t: TestContext,
+  more: { readonly name?: string; readonly [member: string]: unknown } = {},
+  surface = "acme-page",
+): Promise<Packed> {
   const line = commandLine(t);
   const source = join(line.folder, "source");
   mkdirSync(source);
-  const about = { kind: "surface", name: "acme-page", description: "A test." };
-  const [name, version] = ["acme-pages", "1.0.0"];
+  const about = { kind: "surface", name: surface, description: "A test." };
+  const { name = "acme-pages" } = more;
+  const version = "1.0.0";
   const write = (file: string, text: string): void => writeFileSync(join(source, file), text);
   const type = "module";
-  write("package.json", JSON.stringify({ name, version, type, exports: "./index.js", ...more }));
+  write("package.json", JSON.stringify({ version, type, exports: "./index.js", ...more, name }));
   write("index.js", `export default { ...${JSON.stringify(about)}, start: () => ({}) };`);
   await run("npm", ["pack", source, "--ignore-scripts"], { cwd: line.folder });
   return { ...line, tarball: join(line.folder, `${name}-${version}.tgz`) };
@@ -83,6 +88,18 @@ test("add refuses a package whose program is called sluice, and makes no program
     assert.equal(existsSync(join(line.folder, "node_modules/.bin")), false);
     assert.equal(existsSync(join(line.folder, "node_modules/acme-pages")), !isRefused);
     if (isRefused) assert.match(err.join("\n"), /nothing was installed: .* called "sluice"/);
+  }
+});
+
+test("add installs the tarball that is named, although the name of another one ends with it", async (t) => {
+  const line = await packed(t);
+  const other = await packed(t, { name: "a-acme-pages" }, "other-page");
+  for (const [tarball, name] of [
+    [other.tarball, "a-acme-pages"],
+    [line.tarball, "acme-pages"],
+    [line.tarball, "acme-pages"],
+  ] as const) {
+    assert.equal((await line.json(plugin, "add", tarball))["package"], name);
   }
 });
 

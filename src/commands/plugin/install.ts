@@ -51,8 +51,8 @@ export async function install(spec: string, folder: string): Promise<InstalledPa
   }
   const after = Object.entries(dependenciesOf(own));
   const name = isFile
-    ? (after.find(([, range]) => range.endsWith(basename(spec)))?.[0] ??
-      after.find(([each, range]) => before[each] !== range)?.[0])
+    ? (after.find(([each, range]) => before[each] !== range) ??
+        after.find(([, range]) => basename(range.replace("file:", "")) === basename(spec)))?.[0]
     : /^(@?[^@]+)/.exec(spec)?.[1];
   const installed = packageIn(join(folder, "node_modules", name ?? ""));
   if (name === undefined || installed === undefined) {
