@@ -77,7 +77,7 @@ export interface UpstreamClientOptions {
 export interface UpstreamRequest {
   /** Default: `GET`. */
   readonly method?: string;
-  /** Path and query, which are appended to the path of the client's URL. Default: none. */
+  /** Path and query, which are appended to the path of the client's URL. Default: the URL's own path and query. */
   readonly path?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;

@@ -85,8 +85,8 @@ export class PluginClient implements UpstreamClient {
 
   /** Returns the request line and the fields. Throws a TypeError for what HTTP/1.1 cannot express. */
   #headOf({ method = "GET", path = "", headers = {} }: UpstreamRequest): string {
-    const { host, pathname } = this.#url;
-    const target = path === "" ? pathname : pathname.replace(/\/$/, "") + path;
+    const { host, pathname, search } = this.#url;
+    const target = path === "" ? pathname + search : pathname.replace(/\/$/, "") + path;
     if (!methodPattern.test(method)) throw new TypeError(`invalid method "${method}"`);
     if (!targetPattern.test(target)) throw new TypeError(`invalid path "${path}"`);
     let fields: readonly string[] = [];

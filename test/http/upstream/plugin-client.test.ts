@@ -51,6 +51,12 @@ test("sends a request and returns the whole answer, over kept connections", asyn
   const { url } = JSON.parse((await client.request()).body.toString()) as { url: string };
   assert.equal(url, "/base/");
   assert.equal(client.ready(), true);
+  await using queried = clientOf(upstream.port, {}, "/base?key=1");
+  const urlOf = async (path?: string): Promise<unknown> => {
+    const { body } = await queried.client.request(path === undefined ? {} : { path });
+    return (JSON.parse(body.toString()) as { url: string }).url;
+  };
+  assert.deepEqual([await urlOf(), await urlOf("/a")], ["/base?key=1", "/base/a"]);
 });
 
 test("returns headers that a Reply can repeat: several cookies, and nothing of the connection", async () => {
