@@ -150,7 +150,12 @@ async function curve(chain: Chain): Promise<void> {
   const shared = new SharedArrayBuffer(bytes.length);
   Buffer.from(shared).set(bytes);
   const runtime = runtimeOf(bytes);
-  const compute = openComputePool({ clock: systemClock, metrics: createMetrics(), threads: 1 });
+  const compute = openComputePool({
+    clock: systemClock,
+    log: console,
+    metrics: createMetrics(),
+    threads: 1,
+  });
   const module = new URL("../../plugins/ledger/ledger/decode/decode-job.ts", import.meta.url).href;
   for (const kib of [2, 16, 64, 128, 256, 512, 2048]) {
     const body = listOf(chain, kib * 1024);

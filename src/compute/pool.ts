@@ -9,6 +9,7 @@ import { availableParallelism } from "node:os";
 import { Piscina } from "piscina";
 import type { Clock } from "../contract/clock.ts";
 import type { ComputeJob, ComputeOutcome, ComputeThreads } from "../contract/compute.ts";
+import type { Log } from "../contract/log.ts";
 import type { Counter, Metrics } from "../contract/metrics.ts";
 import { threadModule } from "../base/package-files.ts";
 import type { ThreadJob } from "./run-job.ts";
@@ -20,6 +21,7 @@ export interface ComputePool extends ComputeThreads {
 
 export interface ComputeOptions {
   readonly clock: Clock;
+  readonly log: Pick<Log, "error">;
   readonly metrics: Metrics;
   /** Number of threads. Default: all cores except the one of the event loop, at most 4. */
   readonly threads?: number;
@@ -37,7 +39,7 @@ const runnerModule = threadModule("src/compute/run-job");
 const threadHeapMb = 512;
 
 export function openComputePool(options: ComputeOptions): ComputePool {
-  const { clock, metrics, queue = defaultQueue, timeoutMs = defaultTimeoutMs } = options;
+  const { clock, log, metrics, queue = defaultQueue, timeoutMs = defaultTimeoutMs } = options;
   const threads = options.threads ?? Math.min(maxThreads, Math.max(1, availableParallelism() - 1));
   const family = metrics.counter(
     "sluice_compute_jobs_total",
@@ -76,11 +78,15 @@ export function openComputePool(options: ComputeOptions): ComputePool {
         transferList: [...job.transfer] as never,
         signal: stop.signal,
       });
-      if (bytes !== undefined && !(bytes instanceof Uint8Array)) return refused("crashed");
+      if (bytes !== undefined && !(bytes instanceof Uint8Array)) {
+        throw new TypeError("the job returned neither bytes nor undefined");
+      }
       count("done");
       return { ok: true, bytes };
-    } catch {
-      return refused(closed ? "aborted" : reason);
+    } catch (error) {
+      if (closed) return refused("aborted");
+      if (reason === "crashed") log.error({ err: error, module }, "a job of the threads failed");
+      return refused(reason);
     } finally {
       job.signal?.removeEventListener("abort", leave);
     }

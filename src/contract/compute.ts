@@ -14,7 +14,7 @@ export interface ComputeJob {
 
 /**
  * The result of a job. `bytes` is undefined if the function returned undefined. `crashed`: the function threw or
- * returned something else, or its thread ran out of memory.
+ * returned something else, or its thread ran out of memory. The log has the reason.
  */
 export type ComputeOutcome =
   | { readonly ok: true; readonly bytes: Uint8Array | undefined }

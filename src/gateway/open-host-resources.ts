@@ -78,11 +78,11 @@ export async function openHostResources(
   stack.defer(() => parts.close(stack.closer));
   const claims = await openClaims(sql("claims"), session, clock, log);
   stack.add("claims", () => claims.close());
-  const compute = openComputePool({ clock, metrics });
+  const compute = openComputePool(shared);
   stack.add("compute threads", () => compute.close());
   // Two threads for long work, so that decoding does not wait for the sum of a month, and two such sums do not wait for
   // each other. Work that a request waits for must not use them: see docs/operations.md, "Threads".
-  const background = openComputePool({ clock, metrics, threads: 2, queue: 8, timeoutMs: 30_000 });
+  const background = openComputePool({ ...shared, threads: 2, queue: 8, timeoutMs: 30_000 });
   stack.add("background threads", () => background.close());
   return {
     ...shared,

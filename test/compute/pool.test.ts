@@ -5,6 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { openComputePool, type ComputeOptions, type ComputePool } from "../../src/compute/pool.ts";
+import { messageOf } from "../../src/base/message-of.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../src/testing/clock.ts";
 import type { TestJob } from "./jobs.ts";
@@ -16,13 +17,17 @@ const module = new URL("./jobs.ts", import.meta.url).href;
 interface TestPool extends AsyncDisposable {
   readonly pool: ComputePool;
   readonly clock: ManualClock;
+  /** The reasons of jobs that failed, from the log. */
+  readonly failures: readonly string[];
   run(job: TestJob, signal?: AbortSignal): ReturnType<ComputePool["run"]>;
 }
 
 function testPool(options: Partial<ComputeOptions> = {}): TestPool {
   const clock = manualClock();
+  const failures: string[] = [];
   const pool = openComputePool({
     clock,
+    log: { error: (fields) => void failures.push("err" in fields ? messageOf(fields.err) : "") },
     metrics: createMetrics(),
     threads: 1,
     queue: 2,
@@ -31,6 +36,7 @@ function testPool(options: Partial<ComputeOptions> = {}): TestPool {
   return {
     pool,
     clock,
+    failures,
     run: (input, signal) => {
       const buffer = input.bytes?.buffer;
       const transfer = buffer instanceof ArrayBuffer ? [buffer] : [];
@@ -70,13 +76,23 @@ test("a job that throws or returns no bytes, or whose thread dies, does not affe
     assert(next.ok);
     assert.deepEqual([...(next.bytes ?? [])], [8]);
   }
+  const [thrown, wrong, died] = threads.failures;
+  assert.equal(thrown, "a bug");
+  assert.equal(wrong, "the job returned neither bytes nor undefined");
+  assert.match(died ?? "", /exited with code: 7/);
 });
 
-test("a missing module fails its job", async () => {
+test("a module that is missing and an input that cannot be cloned fail their jobs, and the log has the reason", async () => {
   await using threads = testPool();
-  const input = {};
-  const lost = await threads.pool.run({ module: `${module}.none`, input, transfer: [] });
-  assert.deepEqual(lost, { ok: false, reason: "crashed" });
+  const crashed = { ok: false, reason: "crashed" };
+  for (const job of [
+    { module: `${module}.none`, input: {} },
+    { module, input: { newGate } },
+  ]) {
+    assert.deepEqual(await threads.pool.run({ ...job, transfer: [] }), crashed);
+  }
+  assert.match(threads.failures[0] ?? "", /Cannot find module .*none/);
+  assert.match(threads.failures[1] ?? "", /could not be cloned/);
 });
 
 test("a job that hangs ends after its time limit, and the next job gets a thread", async () => {

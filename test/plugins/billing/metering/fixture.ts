@@ -81,7 +81,7 @@ export function meterFixture(t: TestContext): MeterFixture {
     const dataDir = join(root, `data-${folders++}`);
     const metrics = createMetrics();
     const { log, lines: logged } = keptLog();
-    const background = openComputePool({ clock, metrics, threads: 1 });
+    const background = openComputePool({ clock, log, metrics, threads: 1 });
     closing.push(() => background.close());
     // The members that the service uses without PostgreSQL and with one thread. No key of the folder has been used.
     const host = {

@@ -3,6 +3,7 @@ import { openComputePool, type ComputePool } from "../../../../../src/compute/po
 import { ChainDecoder } from "../../../../../plugins/ledger/ledger/decode/decoder.ts";
 import { createMetrics } from "../../../../../src/base/metrics.ts";
 import { manualClock, type ManualClock } from "../../../../../src/testing/clock.ts";
+import { silentLog } from "../../../../test-log.ts";
 import { eventsKey, type Chain } from "./chains.ts";
 
 /** A JSON value, or one of: the node's own error, no answer, bytes that are not JSON. */
@@ -25,7 +26,12 @@ export interface ScriptedNode extends AsyncDisposable {
 
 export function scriptedNode(script: Script): ScriptedNode {
   const clock = manualClock();
-  const compute = openComputePool({ clock, metrics: createMetrics(), threads: 1 });
+  const compute = openComputePool({
+    clock,
+    log: silentLog,
+    metrics: createMetrics(),
+    threads: 1,
+  });
   const calls: string[] = [];
   const ledger: Ledger = {
     nodes: [],
