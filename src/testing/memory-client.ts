@@ -1,3 +1,4 @@
+import { validateHeaderName, validateHeaderValue } from "node:http";
 import { LiveExchange } from "../pipeline/run/exchange.ts";
 import type { ClientResponse, ResponseOwner } from "../message/client-response.ts";
 import type { ClientRequest } from "../message/request-head.ts";
@@ -74,7 +75,12 @@ export class MemoryResponse implements ClientResponse {
 
   writeEarlyHints(): void {}
 
+  /** Throws for a field that HTTP does not allow, as the response of a client does. */
   writeHead(status: number, fields: string[] = []): void {
+    for (let at = 0; at + 1 < fields.length; at += 2) {
+      validateHeaderName(fields[at] ?? "");
+      validateHeaderValue(fields[at] ?? "", fields[at + 1] ?? "");
+    }
     this.headersSent = true;
     this.status = status;
     for (let at = 0; at + 1 < fields.length; at += 2) {

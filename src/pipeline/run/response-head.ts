@@ -62,7 +62,8 @@ export class LiveResponseHead implements ResponseHead {
 /** Throws for a status that no final answer can have. After one below 200, the client waits for another answer. */
 export function checkStatus(status: unknown): void {
   if (Number.isInteger(status) && Number(status) >= 200 && Number(status) <= 999) return;
-  throw new RangeError(`expected a status from 200 to 999, got ${String(status)}`);
+  const got = typeof status === "string" ? JSON.stringify(status) : String(status);
+  throw new RangeError(`expected a status from 200 to 999, got ${got}`);
 }
 
 /** Fields that belong to one connection (RFC 9110 section 7.6.1), so that an answer cannot repeat them for another one. */
@@ -93,6 +94,9 @@ export function isConnectionField(name: string, value: unknown, status: number):
 
 /** Returns a copy of the fields without those of a connection. Throws if a name has no value. */
 function sentFields(headers: readonly string[], status: number): string[] {
+  // A plugin in JavaScript may return an object.
+  const isList: boolean = Array.isArray(headers);
+  if (!isList) throw new TypeError("headers must be a flat list: name, value …");
   if (headers.length % 2 === 1) throw new TypeError("a header has a name without a value");
   const fields = headers.slice();
   for (let at = 0; at < fields.length; at += 2) {

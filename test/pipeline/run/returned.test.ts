@@ -67,11 +67,45 @@ test("a step that sets the length of a reply does not add a second one", async (
   assert.deepEqual([headers["content-length"], body], ["5", "hello"]);
 });
 
-test("a list of headers with an odd length fails the request", async () => {
-  const surface = { answer: () => ({ status: 200, headers: ["x-a"], body: "hello" }) };
-  await using served = await serve([{ path: "/x", surface }]);
-  assert.equal((await ask(served, "/x")).status, 500);
-  assert.match(served.errors.join(), /a plugin failed/);
+for (const [what, headers, problem] of [
+  ["with an odd length", ["x-a"], "returned `headers` of an odd length"],
+  ["that is an object", { "x-a": "1" }, "headers must be a flat list: name, value …"],
+] as const) {
+  test(`a list of headers ${what} fails the request`, async () => {
+    // A plugin in JavaScript may return anything.
+    const reply: unknown = { status: 200, headers, body: "hello" };
+    const answer = (): Reply => reply as Reply;
+    await using served = await serve([{ path: "/x", surface: { answer } }]);
+    assert.equal((await ask(served, "/x")).status, 500);
+    assert.match(served.errors.join(), /a plugin failed/);
+    const surface = defineSurface({
+      name: "wrong",
+      description: "Fails.",
+      start: () => ({ answer }),
+    });
+    await using tested = await testSurface(surface);
+    assert.equal((await tested.send()).status, 500);
+    assert.ok(tested.lines.join().includes(problem), problem);
+  });
+}
+
+test("a test of one plugin refuses the same headers as a gateway", async () => {
+  for (const headers of [
+    ["x a", "1"],
+    ["x-a", "1\r\nx-b: 2"],
+    ["x-a", "Ж"],
+  ]) {
+    const answer = (): Reply => ({ status: 200, headers, body: "hello" });
+    const surface = defineSurface({
+      name: "wrong",
+      description: "Fails.",
+      start: () => ({ answer }),
+    });
+    await using served = await serve([{ path: "/x", surface: { answer } }]);
+    await using tested = await testSurface(surface);
+    const statuses = [(await ask(served, "/x")).status, (await tested.send()).status];
+    assert.deepEqual(statuses, [500, 500], headers.join());
+  }
 });
 
 test("strict mode names the header and the plugin that returned it", async () => {
