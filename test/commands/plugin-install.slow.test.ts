@@ -97,7 +97,7 @@ test("add installs the tarball that is named, although the name of another one e
   for (const [tarball, name] of [
     [other.tarball, "a-acme-pages"],
     [line.tarball, "acme-pages"],
-    [line.tarball, "acme-pages"],
+    [`file:${line.tarball}`, "acme-pages"],
   ] as const) {
     assert.equal((await line.json(plugin, "add", tarball))["package"], name);
   }

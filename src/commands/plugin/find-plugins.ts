@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { isObject } from "../../base/is-object.ts";
+import { importModule } from "../../import-module.ts";
 import { pluginProblems } from "../../pipeline/load/manifest.ts";
 import type { Plugin } from "../../plugin.ts";
 import type { StepExample } from "../../testing/test-plugin.ts";
@@ -107,7 +108,7 @@ async function defaultOf(path: string, query = ""): Promise<unknown> {
     throw new PackageError(`${path} does not exist; build the package first: npm run build`);
   }
   try {
-    const module: unknown = await import(pathToFileURL(path).href + query);
+    const module: unknown = await importModule(pathToFileURL(path).href + query);
     return isObject(module) ? module["default"] : undefined;
   } catch (error) {
     const isMissing = error instanceof Error && error.message.startsWith("Cannot find package");

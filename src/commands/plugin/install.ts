@@ -29,7 +29,9 @@ const npmOptions: readonly string[] = [
   "--no-fund",
 ];
 
-export async function install(spec: string, folder: string): Promise<InstalledPackage> {
+export async function install(given: string, folder: string): Promise<InstalledPackage> {
+  const [, file] = /^file:(?:\/\/)?(.*)/.exec(given) ?? [];
+  const spec = file === undefined ? given : resolve(file);
   checkPath(spec);
   const isFile = /\.tgz$|^[./]/.test(spec) && existsSync(resolve(spec));
   const wanted = isFile ? resolve(spec) : spec;
@@ -96,9 +98,9 @@ const remedyForFolder = "Write its path under `plugins:`, or add the tarball tha
 
 /** Throws PackageError for a path to nothing, and for a folder, which npm would link. */
 function checkPath(spec: string): void {
-  const isPath = /^([./]|file:)/.test(spec);
+  const isPath = /^[./]/.test(spec);
   if (!isPath && (!spec.endsWith(".tgz") || spec.includes(":"))) return;
-  const path = resolve(spec.replace(/^file:(\/\/)?/, ""));
+  const path = resolve(spec);
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined) throw new PackageError(`nothing was installed: ${path} does not exist`);
   if (!found.isDirectory()) return;
