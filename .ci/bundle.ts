@@ -65,9 +65,9 @@ export async function bundle(
       stdin: { contents: registryOf(root, bundled), resolveDir: root, sourcefile: "registry.js" },
       outfile: join(dist, "src/sluice.cjs"),
       format: "cjs",
-      plugins: [packagesApart, ...forNode.plugins],
+      plugins: [packagesApart, importOutside, ...forNode.plugins],
       banner: {
-        js: `(function(module,require,__filename,__dirname,__url,__resolve,__kept){"use strict";`,
+        js: `(function(module,require,__filename,__dirname,__url,__resolve,__kept,__import){"use strict";`,
       },
       footer: { js: "})" },
       define: {
@@ -268,6 +268,17 @@ const packagesApart: Plugin = {
     bundler.onResolve({ filter: /^/, namespace: "apart" }, ({ path }) => ({
       path,
       external: true,
+    }));
+  },
+};
+
+/** Replaces src/import-module.ts in the bundle. */
+const importOutside: Plugin = {
+  name: "import-outside",
+  setup(bundler) {
+    bundler.onLoad({ filter: /\/src\/import-module\.ts$/ }, () => ({
+      contents: "export const importModule = __import;",
+      loader: "js",
     }));
   },
 };

@@ -10,6 +10,7 @@ import { pathToFileURL } from "node:url";
 import { cachedDataVersionTag } from "node:v8";
 import { constants, Script } from "node:vm";
 import { crc32 } from "node:zlib";
+import { importModule } from "../import-module.ts";
 import type { KeptFiles } from "../kept-files.ts";
 import { compileCacheFolders } from "./compile-cache.ts";
 
@@ -64,6 +65,7 @@ export function runBundle(
     pathToFileURL(filename).href,
     resolve,
     kept,
+    importModule,
   );
   return (module.exports as { modules: PackageModules }).modules;
 }

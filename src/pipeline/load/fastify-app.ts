@@ -18,6 +18,7 @@ import type { PluginUse } from "../../config/config.ts";
 import { fault, type Fault } from "../../config/fault.ts";
 import { isReadable } from "../../config/startable.ts";
 import { isObject } from "../../base/is-object.ts";
+import { importModule } from "../../import-module.ts";
 import type { Log } from "../../plugin.ts";
 import { locatePackage } from "./locate-plugin.ts";
 import { messageOf } from "../../base/message-of.ts";
@@ -120,7 +121,7 @@ async function importFastifyPlugin(
   use: PluginUse,
 ): Promise<FastifyPluginAsync<Record<string, unknown>>> {
   const url = locatePackage(use.name, dirname(use.at.file));
-  const module: unknown = await import(url ?? use.name);
+  const module: unknown = await importModule(url ?? use.name);
   const plugin = isObject(module) && "default" in module ? module["default"] : module;
   if (typeof plugin !== "function") throw new Error("the module does not export a Fastify plugin");
   // Fastify's plugins are functions of (instance, options). Nothing else can be checked from outside.

@@ -29,6 +29,7 @@ import type { PluginOrigin } from "./loaded-plugins.ts";
 import { pluginProblems } from "./manifest.ts";
 import { shippedModules } from "./modules.ts";
 import { packageOf } from "./installed-package.ts";
+import { importModule } from "../../import-module.ts";
 import { shippedFiles } from "../../shipped-files.ts";
 
 const maxFiles = 100;
@@ -232,7 +233,7 @@ async function importPlugin(
   name: string,
   url: string,
   at: Position,
-  load = (): Promise<unknown> => import(currentUrl(url)),
+  load = (): Promise<unknown> => importModule(currentUrl(url)),
 ): Promise<Plugin | Fault[]> {
   importedModules.set(fileURLToPath(url), name);
   let module: unknown;
