@@ -66,6 +66,7 @@ describe("a tool is skipped", () => {
     ["with half a milli-CU", { price: 0.5 }, /price/],
     ["with no number as price", { price: Number.NaN }, /price/],
     ["with such an estimate", { price: { estimateMilliCu: 1e300, of: () => 1 } }, /price/],
+    ["without a function", { call: undefined as never }, /has no function `call`/],
     ["that writes and says it reads", { write: true, annotations: { readOnlyHint: true } }, /read/],
     // The rest has validation of its own.
     ["whose input need not be an object", { ...hostile, inputSchema: {} }, /input schema whose/],
