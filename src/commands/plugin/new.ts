@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { shownPath } from "../../config/fault.ts";
 import { contractVersion } from "../../contract/version.ts";
@@ -50,8 +50,10 @@ export const create: Subcommand = {
       throw new UsageError(`a plugin that ships with Sluice has the name "${pluginName}"`);
     }
     const folder = resolve(optionText(values, "dir") ?? pluginName);
-    if (existsSync(folder) && readdirSync(folder).length > 0) {
-      context.printToStderr(`plugin new: nothing was written, because ${folder} is not empty`);
+    const isFile = existsSync(folder) && !statSync(folder).isDirectory();
+    if (isFile || (existsSync(folder) && readdirSync(folder).length > 0)) {
+      const reason = isFile ? "a file" : "not empty";
+      context.printToStderr(`plugin new: nothing was written, because ${folder} is ${reason}`);
       return Promise.resolve(1);
     }
     const files = {
