@@ -73,6 +73,10 @@ export function createHost(
     upstream(url, options = {}) {
       const server = new URL(url);
       mustReach(plugin, server);
+      // They would not be sent.
+      if (server.username !== "" || server.password !== "") {
+        throw new TypeError(`send the credentials for ${server.host} in a header, not in the URL`);
+      }
       if (isClosed)
         throw new Error(`plugin "${plugin.name}" opened a client while it was not running`);
       const client = new PluginClient(server, options, { clock, log });

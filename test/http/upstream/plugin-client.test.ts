@@ -160,6 +160,8 @@ test("connects only to servers that the manifest lists", async () => {
     assert.throws(() => host.upstream(url), /must list the server ".*" under `permissions.hosts`/);
   }
   assert.throws(() => host.upstream("ftp://api.acme.com:443/"), /expected an http or https URL/);
+  const withPassword = "https://user:secret@api.acme.com/";
+  assert.throws(() => host.upstream(withPassword), /credentials for api\.acme\.com in a header/);
   const any = hostWith(["*"]);
   any.host.upstream("http://127.0.0.1:9000");
   await any.close();
