@@ -52,7 +52,7 @@ async function round(
   // The clients check the result against the output schema.
   const measured = await client.callTool({ name: "measure", arguments: {} });
   assert.deepEqual(measured.structuredContent, { celsius: 21.5 });
-  assert.equal(measured.content[0].text, '{"celsius":21.5}');
+  assert.equal(measured.content[0].text, '{\n  "celsius": 21.5\n}');
   const wrong = await client.callTool({ name: "measure", arguments: { wrong: true } });
   assert.equal(wrong._meta.errorCode, "GATEWAY_INTERNAL_ERROR");
   const linked = await client.callTool({ name: "linked", arguments: {} });

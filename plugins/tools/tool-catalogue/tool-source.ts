@@ -131,8 +131,9 @@ export class ToolSource {
     let compiled: CompiledTool | string;
     try {
       // A plugin in JavaScript may misspell it.
-      const call: unknown = tool.call;
-      if (typeof call !== "function") throw new TypeError("it has no function `call`");
+      if (typeof (tool as Partial<Tool>).call !== "function") {
+        throw new TypeError("it has no function `call`");
+      }
       definition = definitionOf(tool);
       compiled = this.#compiled.get(definition) ?? compileTool(tool);
       if (typeof compiled !== "string") {
