@@ -9,8 +9,10 @@ import type { UsageJson } from "../charge-text.ts";
 import type { ChargePage, ChargePages, PageRange } from "./batch.ts";
 
 /** Charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
-const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last
-  FROM sluice.replicas ORDER BY id`;
+const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last,
+    CASE WHEN $1::float8 IS NULL THEN posted ELSE coalesce((SELECT max(seq) FROM sluice.charges
+      WHERE replica = r.id AND time < to_timestamp($1::float8 / 1000)), 0) END AS last_in_range
+  FROM sluice.replicas r ORDER BY id`;
 
 /** Parameters: ids of replicas, their last numbers read and their last numbers; maximum number per replica; times. */
 const chargesQuery = `SELECT r.id AS replica, c.seq,
@@ -32,12 +34,13 @@ const chargesQuery = `SELECT r.id AS replica, c.seq,
 
 /**
  * Pages of the charges of all gateways. A position is a text such as `cur_17,18:2503`, or the id of a charge of a data
- * folder that was copied. Charges that were deleted from the database or are out of range count as read.
+ * folder that was copied. Charges that were deleted from the database or are before the range count as read, and those
+ * after it do not, so that the next export can begin with them.
  */
 export function databasePages(query: RunSql): ChargePages {
   return async function* pages({ after, ...range }) {
     // A gateway that registers later is not read.
-    const replicas = await readReplicas(query);
+    const replicas = await readReplicas(query, range.to);
     let position = after === undefined ? start : await positionOf(query, after);
     for (let hasMore = true; hasMore;) {
       const page = await readPage(query, replicas, position, range);
@@ -62,10 +65,16 @@ async function positionOf(query: RunSql, after: string): Promise<SharedPosition>
   return { ...start, read: new Map(rows.map((row) => [number(row, "id"), numberOf(charge)])) };
 }
 
-async function readReplicas(query: RunSql): Promise<ChargedReplica[]> {
-  return (await query(replicasQuery)).map((row) => ({
+interface ReplicaInRange extends ChargedReplica {
+  /** The number of its last charge before the end of the range. */
+  readonly lastInRange: number;
+}
+
+async function readReplicas(query: RunSql, to: number | undefined): Promise<ReplicaInRange[]> {
+  return (await query(replicasQuery, [to ?? null])).map((row) => ({
     id: number(row, "id"),
     last: number(row, "last"),
+    lastInRange: number(row, "last_in_range"),
     hasEnded: row["has_ended"] === true,
   }));
 }
@@ -73,11 +82,11 @@ async function readReplicas(query: RunSql): Promise<ChargedReplica[]> {
 /** Reads at least one charge, and about `limit` if there are as many. `next`: the position after the page. */
 async function readPage(
   query: RunSql,
-  replicas: readonly ChargedReplica[],
+  replicas: readonly ReplicaInRange[],
   position: SharedPosition,
   { limit, from, to }: Omit<PageRange, "after">,
 ): Promise<ChargePage & { readonly next: SharedPosition }> {
-  const pending = replicas.filter((replica) => lastRead(position, replica) < replica.last);
+  const pending = replicas.filter((replica) => lastRead(position, replica) < replica.lastInRange);
   const perReplica = Math.max(1, Math.ceil(limit / Math.max(1, pending.length)));
   const rows =
     pending.length === 0
@@ -85,7 +94,7 @@ async function readPage(
       : await query(chargesQuery, [
           pending.map(({ id }) => id),
           pending.map((replica) => lastRead(position, replica)),
-          pending.map(({ last }) => last),
+          pending.map(({ lastInRange }) => lastInRange),
           perReplica,
           from ?? null,
           to ?? null,
@@ -97,7 +106,7 @@ async function readPage(
     const whole = count === rows.length ? pending.filter((replica) => !isCut(replica)) : [];
     const read = new Map([
       ...numbers.slice(0, count),
-      ...whole.map(({ id, last }) => [id, last] as const),
+      ...whole.map(({ id, lastInRange }) => [id, lastInRange] as const),
     ]);
     return moved(position, replicas, read);
   };

@@ -228,6 +228,51 @@ test("purchased credit that gateways have drawn in PostgreSQL is shown as used, 
   await assert.rejects(wrong, /--after: expected a position/);
 });
 
+test("an export up to a time is continued with the charges after it, of gateways that have ended, too", async (t) => {
+  const url = await createDatabase(t);
+  const { run } = commandLine(t, "dev", { DATABASE_URL: url });
+  await run(store, "upgrade");
+  const names = ["both", "before", "after"];
+  await runSql(
+    url,
+    ...names.map(
+      (
+        name,
+      ) => `INSERT INTO sluice.replicas (journal, name, version, mode, state, registered_at, heard_at)
+        VALUES ('${name}', '${name}', '', 'settled', 'live', 0, 0)`,
+    ),
+  );
+  const post = (replica: number, times: readonly string[], first = 1): Promise<unknown> => {
+    const about = { workspace_id: "ws_1", key_id: "key_1", surface: "s", method: "m" };
+    const sums = { used_cu_milli: 1, input_tokens: 0, output_tokens: 0 };
+    const end = { request_id: "r", estimated: false, outcome: "complete" };
+    const rows = times.map((time, n) => ({ ...about, ...sums, ...end, time, seq: first + n }));
+    const last = first + times.length - 1;
+    return runSql(
+      url,
+      `SELECT sluice.credit_post(${replica}, ${first}, ${last}, '${JSON.stringify(rows)}')`,
+    );
+  };
+  await post(1, ["2026-11-30T23:59:59.999Z", "2026-12-01T00:00:00Z", "2026-12-01T00:00:01Z"]);
+  await post(2, ["2026-11-30T10:00:00Z"]);
+  await post(3, ["2026-12-02T10:00:00Z"]);
+  await runSql(url, "UPDATE sluice.replicas SET state = 'gone' WHERE id > 1");
+  const exported = async (...argv: string[]): Promise<{ ids: string[]; position: string }> => {
+    const { out, err } = await run(usage, "export", ...argv);
+    const ids = out.map((line) => String((JSON.parse(line) as Record<string, unknown>)["id"]));
+    return { ids, position: err.join("\n").split("--after ")[1] ?? "" };
+  };
+  const november = await exported("--to", "2026-12-01");
+  assert.deepEqual(november.ids, ["chg_both_0_1", "chg_before_0_1"]);
+  await post(1, ["2026-12-03T00:00:00Z"], 4);
+  const december = await exported("--after", november.position);
+  const rest = ["chg_both_0_2", "chg_both_0_3", "chg_both_0_4", "chg_after_0_1"];
+  assert.deepEqual(december.ids, rest);
+  // What was exported stays exported.
+  const again = await exported("--after", december.position, "--to", "2026-12-01");
+  assert.deepEqual(again, { ids: [], position: december.position });
+});
+
 test("the commands need tables, and the secret of the deployment", async (t) => {
   const url = await createDatabase(t);
   const { run } = commandLine(t, "dev", { DATABASE_URL: url });
