@@ -23,16 +23,15 @@ export function storeSettingFaults(
   const at = (member: "redis" | "postgres"): Fault["at"] =>
     keyPositionOf(root, `/store/${member}`, { ...root.at, line: 1, col: 1 });
   // A value that has a fault is missing in `store`, but the file uses its variable.
-  const isUnused = (member: "redis" | "postgres", variable: string): boolean =>
-    find(root, `/store/${member}`) === undefined && (env[variable] ?? "") !== "";
-  const unused = (member: "redis" | "postgres", variable: string): Fault =>
-    fault("SLUICE_KEY_MISSING", `missing store.${member}, although ${variable} is set`, {
-      at: at(member),
-      remedy: `Write \`store: { ${member}: "\${${variable}:-}" }\`, or unset ${variable}.`,
-    });
-  const faults: Fault[] = [];
-  if (isUnused("postgres", "DATABASE_URL")) faults.push(unused("postgres", "DATABASE_URL"));
-  if (isUnused("redis", "REDIS_URL")) faults.push(unused("redis", "REDIS_URL"));
+  const unused = (member: "redis" | "postgres", variable: string): Fault[] => {
+    // The value can also come from a file: see environment.ts.
+    const given = [variable, `${variable}_FILE`].find((name) => (env[name] ?? "") !== "");
+    if (given === undefined || find(root, `/store/${member}`) !== undefined) return [];
+    const remedy = `Write \`store: { ${member}: "\${${variable}:-}" }\`, or unset ${given}.`;
+    const message = `missing store.${member}, although ${given} is set`;
+    return [fault("SLUICE_KEY_MISSING", message, { at: at(member), remedy })];
+  };
+  const faults = [...unused("postgres", "DATABASE_URL"), ...unused("redis", "REDIS_URL")];
   if (store.redis !== undefined && find(root, "/store/postgres") === undefined) {
     faults.push(
       fault("SLUICE_KEY_MISSING", "missing store.postgres, which store.redis requires", {
