@@ -47,6 +47,9 @@ const clients = Object.keys(clientSettings) as Client[];
 /** Services that would open stores and threads: the other gateway has the accounts, and the page is here. */
 const without = ["accounts", "metering", "dashboard", "alerts"];
 
+/** Other programs of this machine may use these variables. A gateway that has no such store refuses to start with them. */
+const noStores = { DATABASE_URL: "", DATABASE_URL_FILE: "", REDIS_URL: "", REDIS_URL_FILE: "" };
+
 /** The pattern of `key` of the step `local-access`. */
 const keyPattern = /^[\x21-\x7e]{16,256}$/;
 
@@ -225,7 +228,7 @@ async function serve(context: CommandContext, options: Options, folder: string):
   using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
   const level = context.env["LOG_LEVEL"] || "warn";
   const own = { DATA_DIR: folder, ADMIN_PORT: "0", LOG_LEVEL: level, SLUICE_LOCAL_KEY: localKey };
-  const env = { ...context.env, ...variables, ...own };
+  const env = { ...context.env, ...noStores, ...variables, ...own };
   const destination = {
     write: (line: string) => context.printToStderr(logText(line, context.json)),
   };

@@ -131,6 +131,13 @@ describe("sluice connect", () => {
     assert.deepEqual(keys, [readFileSync(file, "utf8").trim(), keys[0]]);
   });
 
+  test("ignores the databases of other programs", inTime, async (t) => {
+    const others = { DATABASE_URL: "postgres://127.0.0.1/other", REDIS_URL_FILE: "/nowhere" };
+    const { run } = commandLine(t, "dev", others);
+    const { err } = await run(connect, "http://127.0.0.1:1", ...always, ...simulated);
+    assert.match(err.join("\n"), /^refused: .*\/v1\/models could not be read/m);
+  });
+
   test("warns of a key that others can read", inTime, async (t) => {
     const { run, folder } = commandLine(t);
     const file = join(folder, "key");
