@@ -15,7 +15,7 @@ export { limitHeapGrowth } from "../commands/server-process.ts";
 export type { Config } from "../config/config.ts";
 export { printFault, type Fault } from "../config/fault.ts";
 export { storeFault } from "../config/store-faults.ts";
-export { createLog } from "../base/log.ts";
+export { createLog, standardStream } from "../base/log.ts";
 export { createMetrics } from "../base/metrics.ts";
 export { readPipeline } from "../pipeline/load/check-file.ts";
 export { movedDatabases, shippedMigrations } from "../pipeline/load/migrations.ts";

@@ -1,5 +1,7 @@
 /** Tests of the format of log lines and of metrics, and of the algorithm that removes secrets from the log. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
 import { redact } from "../../src/base/redact.ts";
@@ -52,6 +54,24 @@ test("lines below the level are not written, and an unknown level is an error", 
     ["yes"],
   );
   assert.throws(() => createLog({ level: "loud" }));
+});
+
+const isLinux = process.platform === "linux";
+
+test("a log on a full disk does not end the process", { skip: !isLinux }, () => {
+  const module = new URL("../../src/base/log.ts", import.meta.url).href;
+  const program = `import { createLog, standardStream } from ${JSON.stringify(module)};
+    for (const destination of [undefined, standardStream(2)]) {
+      const log = createLog({ level: "info", destination });
+      log.info({}, "one");
+      log.fatal({}, "two");
+    }
+    process.exitCode = 5;`;
+  const full = openSync("/dev/full", "w");
+  const args = ["--input-type=module", "--eval", program];
+  const { status } = spawnSync(process.execPath, args, { stdio: ["ignore", full, full] });
+  closeSync(full);
+  assert.equal(status, 5);
 });
 
 test("a child adds its fields to every line", () => {

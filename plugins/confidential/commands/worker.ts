@@ -12,7 +12,12 @@ import {
   type OptionValues,
 } from "sluice-gateway/internal/module";
 import type { Environment } from "sluice-gateway/plugin";
-import { catchFatalErrors, createLog, limitHeapGrowth } from "sluice-gateway/internal/process";
+import {
+  catchFatalErrors,
+  createLog,
+  limitHeapGrowth,
+  standardStream,
+} from "sluice-gateway/internal/process";
 import type { EvidenceSource } from "sluice-gateway/services";
 import { errorCode } from "sluice-gateway/internal/toolkit";
 import { collateralFile, collateralService } from "../evidence/collateral.ts";
@@ -77,7 +82,7 @@ Environment variables:
     if (positionals.length > 0)
       throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
     const options = readOptions(context, values);
-    using fatal = catchFatalErrors({ destination: process.stderr, hidesMessages: true });
+    using fatal = catchFatalErrors({ destination: standardStream(2), hidesMessages: true });
     const started = await startOrPrintFaults(context, options);
     if (started === undefined) return 1;
     limitHeapGrowth();
@@ -163,7 +168,7 @@ function readOptions(context: CommandContext, values: OptionValues): WorkerOptio
   const advertise = optionText(values, "advertise");
   return {
     clock: systemClock,
-    log: createLog({ level, destination: process.stderr }),
+    log: createLog({ level, destination: standardStream(2) }),
     upstream: checkUrl(requiredOption(values, "upstream"), "upstream", ["http:", "https:"]),
     models: [...new Set(models)].map((model) => checkName(model, "model")),
     network: checkName(requiredOption(values, "network"), "network"),
