@@ -16,9 +16,10 @@ const minNodeVersion = 24;
 const exitGraceMs = 1_000;
 
 let hasReturned = false;
+let isOutputLost = false;
 void main(process.argv.slice(2)).then((exitCode) => {
   hasReturned = true;
-  process.exitCode = exitCode;
+  process.exitCode = isOutputLost ? 1 : exitCode;
 });
 
 // The code of a plugin runs in this process. Without this, a check that a plugin ends would count as passed.
@@ -39,9 +40,13 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     return 1;
   }
   const [name, ...rest] = withoutAliases(argv);
-  // The reader of the output may close the pipe early (`sluice check | head`).
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
+  process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+    // The reader of the output may close the pipe early (`sluice check | head`).
+    if (code === "EPIPE") return;
+    // The command continues, because it may have to clean up.
+    isOutputLost = true;
+    process.exitCode = 1;
+    console.error(`sluice: cannot write to standard output (${code})`);
   });
   // Makes the next start about 100 ms faster, for 2 MiB of memory.
   useCompileCache();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, openSync, readdirSync, rmSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { after, test } from "node:test";
@@ -103,6 +103,22 @@ test("`backup -` to a reader that goes away fails and leaves nothing", async () 
   const { code, errors } = await ended;
   assert.equal(code, 1);
   assert.match(errors, /SLUICE_BACKUP_UNWRITABLE/);
+  assert.deepEqual(
+    readdirSync(join(folder, "data")).filter((name) => name.startsWith(".")),
+    [],
+  );
+});
+
+const isLinux = process.platform === "linux";
+
+test("`backup -` to a full disk fails and leaves nothing", { skip: !isLinux }, async () => {
+  await using started = await startTestGateway({ pipeline });
+  const { folder } = started;
+  const output = openSync("/dev/full", "w");
+  const { code, errors } = await sluice(folder, "backup", "-", { output }).ended;
+  closeSync(output);
+  assert.equal(code, 1);
+  assert.match(errors, /SLUICE_STORE_FULL/);
   assert.deepEqual(
     readdirSync(join(folder, "data")).filter((name) => name.startsWith(".")),
     [],
