@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { systemClock } from "../base/clock.ts";
+import { errorCode } from "../base/error-code.ts";
 import { routeTitle } from "../config/check.ts";
 import { defaultTimeoutMs, type Config, type StepUse } from "../config/config.ts";
 import { fault, orderFaults, printFault, shownPath, type Fault } from "../config/fault.ts";
@@ -60,12 +61,20 @@ Exit code 0 without faults, else 1.`,
     if (typeof target === "string" && validated !== undefined) {
       const { plugins } = await loadShipped();
       const all = new Map([...plugins, ...validated.plugins]);
-      await writeFile(resolve(target), schemaText(publishedSchema(all.values())));
+      await writeSchema(target, schemaText(publishedSchema(all.values())));
     }
     print[format](context, { validated, faults, linked });
     return faults.length === 0 ? 0 : 1;
   },
 };
+
+async function writeSchema(target: string, schema: string): Promise<void> {
+  try {
+    await writeFile(resolve(target), schema);
+  } catch (error) {
+    throw new UsageError(`--write-schema: cannot write "${target}" (${errorCode(error)})`);
+  }
+}
 
 async function strictFaults({ startable }: CheckResult): Promise<readonly Fault[]> {
   if (startable === undefined) return [];

@@ -43,7 +43,9 @@ async function adminUrl(context: CommandContext, values: OptionValues): Promise<
   const given = optionText(values, "admin");
   if (given !== undefined) {
     const url = URL.parse(given);
-    if (url === null) throw new UsageError(`--admin: expected a URL, got "${given}"`);
+    if (url === null || !["http:", "https:"].includes(url.protocol)) {
+      throw new UsageError(`--admin: expected a URL such as http://127.0.0.1:9090, got "${given}"`);
+    }
     return url;
   }
   const { config, faults } = await readPipeline(context.configFile, context.env);

@@ -85,9 +85,6 @@ test("new needs a known kind, a name in kebab case and an empty folder", async (
   );
   const { code, err } = await run(plugin, "new", "x", "--kind", "step", "--dir", dir);
   assert.deepEqual([code, /not empty/.test(err.join())], [1, true]);
-  const file = join(dir, "mine.txt");
-  const occupied = await run(plugin, "new", "x", "--kind", "step", "--dir", file);
-  assert.deepEqual([occupied.code, /is a file/.test(occupied.err.join())], [1, true]);
 });
 
 const pipeline = `# The gateway of this test.

@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { shownPath } from "../../config/fault.ts";
 import { contractVersion } from "../../contract/version.ts";
 import { packageFile } from "../../base/package-files.ts";
+import { makeFolder } from "../../store/make-folder.ts";
 import { shippedPlugins } from "../../pipeline/load/load.ts";
 import type { Plugin } from "../../plugin.ts";
 import { version } from "../../base/version.ts";
@@ -50,10 +51,11 @@ export const create: Subcommand = {
       throw new UsageError(`a plugin that ships with Sluice has the name "${pluginName}"`);
     }
     const folder = resolve(optionText(values, "dir") ?? pluginName);
-    const isFile = existsSync(folder) && !statSync(folder).isDirectory();
-    if (isFile || (existsSync(folder) && readdirSync(folder).length > 0)) {
-      const reason = isFile ? "a file" : "not empty";
-      context.printToStderr(`plugin new: nothing was written, because ${folder} is ${reason}`);
+    if (
+      statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true &&
+      readdirSync(folder).length > 0
+    ) {
+      context.printToStderr(`plugin new: nothing was written, because ${folder} is not empty`);
       return Promise.resolve(1);
     }
     const files = {
@@ -73,15 +75,21 @@ export const create: Subcommand = {
       CONTRACT: contractVersion,
       YEAR: String(new Date().getFullYear()),
     };
-    for (const [path, template] of Object.entries(files)) {
-      const target = join(folder, path);
-      mkdirSync(dirname(target), { recursive: true });
-      const source = packageFile(`src/commands/plugin/templates/${template}.txt`);
-      const text = readFileSync(source, "utf8");
-      writeFileSync(
-        target,
-        text.replaceAll(/__([A-Z]+)__/g, (_, word: string) => words[word] ?? ""),
-      );
+    try {
+      for (const [path, template] of Object.entries(files)) {
+        const target = join(folder, path);
+        makeFolder(dirname(target));
+        const source = packageFile(`src/commands/plugin/templates/${template}.txt`);
+        const text = readFileSync(source, "utf8");
+        writeFileSync(
+          target,
+          text.replaceAll(/__([A-Z]+)__/g, (_, word: string) => words[word] ?? ""),
+        );
+      }
+    } catch (error) {
+      if (!(error instanceof Error && "syscall" in error)) throw error;
+      context.printToStderr(`plugin new: cannot write to ${folder}: ${error.message}`);
+      return Promise.resolve(1);
     }
     const written = Object.keys(files).map((path) => join(folder, path));
     if (context.json) context.print(JSON.stringify({ name: pluginName, kind, files: written }));
