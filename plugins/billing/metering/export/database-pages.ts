@@ -10,8 +10,8 @@ import type { ChargePage, ChargePages, PageRange } from "./batch.ts";
 
 /** Charges of a data folder (`local`) may be copied at any time. Other replicas never continue after their end. */
 const replicasQuery = `SELECT id, mode <> 'local' AND state <> 'live' AS has_ended, posted AS last,
-    CASE WHEN $1::float8 IS NULL THEN posted ELSE coalesce((SELECT max(seq) FROM sluice.charges
-      WHERE replica = r.id AND time < to_timestamp($1::float8 / 1000)), 0) END AS last_in_range
+    CASE WHEN $1::float8 IS NULL THEN posted ELSE least(posted, coalesce((SELECT max(seq)
+      FROM sluice.charges WHERE replica = r.id AND time < to_timestamp($1::float8 / 1000)), 0)) END AS last_in_range
   FROM sluice.replicas r ORDER BY id`;
 
 /** Parameters: ids of replicas, their last numbers read and their last numbers; maximum number per replica; times. */
