@@ -6,12 +6,16 @@ import type { Command } from "./command.ts";
 import { checkTables, withDatabase } from "./database.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
 
+/** Time limit of a script of the schema, in milliseconds. Some rewrite or add up all charges, at seconds per million. */
+const scriptMs = 24 * 3_600_000;
+
 const upgrade: Subcommand = {
   options: [],
   arguments: [],
   run: (context) =>
     withDatabase(context, async ({ database, seal }) => {
-      const { before, after } = await upgradeSchema(database, await shippedMigrations(), seal);
+      const patient = database.separate({ connections: 1, statementMs: scriptMs });
+      const { before, after } = await upgradeSchema(patient, await shippedMigrations(), seal);
       if (context.json) return context.print(JSON.stringify({ before, after }));
       context.print(
         before === after

@@ -1,8 +1,10 @@
 /** `sluice store` on a real PostgreSQL, and without one. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Client } from "pg";
 import { storeCommand } from "../../src/commands/store.ts";
 import { shippedMigrations } from "../../src/pipeline/load/migrations.ts";
+import { upgradeLock } from "../../src/store/postgres/migrations.ts";
 import { createDatabase, runSql } from "../store/servers.ts";
 import { commandLine } from "./command-line.ts";
 
@@ -63,6 +65,23 @@ test("forget ends a gateway and frees its credit, and recovered ends all", async
   // After a restore, the command must also succeed if all gateways had stopped before the backup.
   const again = await run(store, "recovered");
   assert.deepEqual([again.code, again.err], [0, ["no gateway was live"]]);
+});
+
+test("an upgrade may take longer than the statements of other commands", async (t) => {
+  const url = await createDatabase(t);
+  const { run } = commandLine(t, "dev", { DATABASE_URL: url });
+  const other = new Client({ connectionString: url });
+  await other.connect();
+  await other.query(`SELECT pg_advisory_lock(${upgradeLock})`);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const running = run(store, "upgrade");
+  const waiting = `SELECT 1 FROM pg_locks JOIN pg_database d ON d.oid = database
+    WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()`;
+  while ((await runSql(url, waiting)).length === 0);
+  t.mock.timers.tick(3_600_000);
+  await other.end();
+  const { code, err } = await running;
+  assert.deepEqual([code, err], [0, []]);
 });
 
 test("without store.postgres the command reports that it is missing", async (t) => {
