@@ -99,8 +99,8 @@ async function readReplicas(database: Postgres): Promise<Flat[]> {
     "status",
     `SELECT name, journal, version, mode, state, posted,
        (sluice.now_ms() - heard_at) / 1000.0::float8 AS ago,
-       to_char((SELECT max(time) FROM sluice.charges WHERE replica = r.id) AT TIME ZONE 'UTC',
-         'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last_charge
+       to_char((SELECT time FROM sluice.charges WHERE replica = r.id ORDER BY seq DESC LIMIT 1)
+         AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS last_charge
        , coalesce((SELECT sum(${heldSql("l")}) FROM sluice.leases l
          WHERE replica = r.id AND ${ofWorkspaceSql("l")}), 0)::bigint AS held
      FROM sluice.replicas r
