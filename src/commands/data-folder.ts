@@ -31,6 +31,11 @@ export async function withDataFolder(
   );
   for (const fault of relevant) context.printToStderr(printFault(fault, process.cwd()));
   if (config === undefined || relevant.length > 0) return 1;
+  if (config.store.postgres !== undefined) {
+    context.printToStderr(
+      "warning: store.postgres is set, so gateways do not use the data folder: back up the database instead",
+    );
+  }
   try {
     const { positions } = await shippedModules();
     const { all: databases, disposable } = await knownDatabases();

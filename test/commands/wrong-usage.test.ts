@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { backup } from "../../src/commands/backup.ts";
 import { check } from "../../src/commands/check.ts";
 import { UsageError } from "../../src/commands/command.ts";
 import { dev } from "../../src/commands/dev.ts";
@@ -29,6 +30,13 @@ test("check names the file of --write-schema that cannot be written", async (t) 
   writeFileSync(configFile, "version: 1\nroutes: [{ path: /, to: discovery }]\n");
   const refused = /--write-schema: cannot write ".*" \(EISDIR\)/;
   await assert.rejects(run(check, "--write-schema", folder), refused);
+});
+
+test("backup warns that the data folder is not used with a database", async (t) => {
+  const { run, folder } = commandLine(t, "dev", { DATABASE_URL: "postgres://127.0.0.1:9/sluice" });
+  const { code, err } = await run(backup, join(folder, "backup.tgz"));
+  assert.equal(code, 1);
+  assert.match(err.join("\n"), /^warning: store\.postgres is set.*\n.*SLUICE_BACKUP_EMPTY/);
 });
 
 test("plugin new names a folder that cannot be made, and ends", async (t) => {
