@@ -19,6 +19,8 @@ export interface RecorderDeps {
 }
 
 const everyMs = 60_000;
+/** The clock may go back by less, for example when it is synchronized. */
+const maxBackMs = 60_000;
 /** Maximum number of minutes and of hours that wait in memory while the store cannot be written. */
 const maxPending = 120;
 
@@ -84,6 +86,7 @@ export class HistoryRecorder {
   async #write(): Promise<void> {
     const { store, clock, log } = this.#deps;
     const now = clock.now();
+    const isSetBack = now < this.#writtenAt - maxBackMs;
     this.#writtenAt = Math.max(this.#writtenAt, now);
     this.#passOn(startOf("minute", now));
     const rows: HistoryRow[] = [];
@@ -95,9 +98,10 @@ export class HistoryRecorder {
         }
       }
     }
-    if (rows.length === 0) return;
     try {
-      await store.write(rows);
+      if (rows.length > 0) await store.write(rows);
+      if (isSetBack) this.#startAgain(now);
+      if (rows.length === 0) return;
       this.#forgetPast(now);
       await store.prune(now);
       this.#failed = false;
@@ -110,6 +114,13 @@ export class HistoryRecorder {
         for (const at of pending.keys()) if (pending.size > maxPending) pending.delete(at);
       }
     }
+  }
+
+  /** The clock ran ahead and was set back. Otherwise all exchanges would count at its old time until it catches up. */
+  #startAgain(now: number): void {
+    for (const span of spans) this.#pending[span].clear();
+    this.#deps.store.startAgain();
+    this.#writtenAt = now;
   }
 
   /** An exchange that ends later counts in the next period. */

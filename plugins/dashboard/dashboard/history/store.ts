@@ -35,6 +35,8 @@ export interface HistoryStore {
   /** Stores rows of this start of this gateway. A row replaces the one with the same span, time, kind and name. */
   write(rows: readonly HistoryRow[]): Promise<void>;
   prune(now: number): Promise<void>;
+  /** Later rows replace none of those that were stored, but are added to them. */
+  startAgain(): void;
   /** Returns the rows of all gateways, in no particular order. */
   read(query: HistoryQuery): Promise<readonly HistoryRow[]>;
 }
@@ -65,8 +67,11 @@ CREATE TABLE sluice.history (
 const maxRows = 500;
 
 export function createHistoryStore(sql: Sql): HistoryStore {
-  const gateway = randomUUID();
+  let gateway = randomUUID();
   return {
+    startAgain: () => {
+      gateway = randomUUID();
+    },
     async write(rows) {
       for (let start = 0; start < rows.length; start += maxRows) {
         const some = rows.slice(start, start + maxRows);

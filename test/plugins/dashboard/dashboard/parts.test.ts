@@ -251,6 +251,36 @@ test("percentiles of added histograms are within 10 % of the exact ones", () => 
   assert.equal(percentile({}, 0.5), undefined);
 });
 
+test("after a clock that ran ahead was set back, exchanges count at their times, and none is lost", async (t) => {
+  const time = manualClock(noon);
+  let aheadMs = 3 * 60 * minute;
+  const clock: Clock = {
+    now: () => time.now() + aheadMs,
+    monotonic: () => time.monotonic(),
+    after: (ms, task) => time.after(ms, task),
+    every: () => ({ [Symbol.dispose]() {} }),
+  };
+  const store = createHistoryStore(await openFolderSql(t, temporaryFolder(t)));
+  const recorder = new HistoryRecorder({ store, clock, log: silentLog });
+  const settle = (): void => recorder.settled(settledExchange({ arrivedAt: clock.now() }));
+  const counted = async (from: number, to: number): Promise<number> => {
+    const rows = await recorder.read({ span: "hour", kind: "all", from, to });
+    return rows.reduce((sum, row) => sum + (JSON.parse(row.sum) as { n: number }).n, 0);
+  };
+  settle();
+  await recorder.flush();
+  aheadMs = 0;
+  await recorder.flush();
+  settle();
+  const later = noon + 60 * minute;
+  assert.equal(await counted(noon, later), 1);
+  time.advance(minute);
+  settle();
+  assert.equal(await counted(noon, later), 2);
+  assert.equal(await counted(noon, Date.UTC(2100, 0, 1)), 3);
+  await recorder.close();
+});
+
 test("rows are pruned by age, and distinct names are bounded", async (t) => {
   const time = manualClock(noon);
   // A month has too many minutes to run the timer in each.
