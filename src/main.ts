@@ -48,6 +48,8 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
     process.exitCode = 1;
     console.error(`sluice: cannot write to standard output (${code})`);
   });
+  // Nothing can be reported there any more, and a server continues.
+  process.stderr.on("error", () => {});
   // Makes the next start about 100 ms faster, for 2 MiB of memory.
   useCompileCache();
   if (name === undefined || name === "--help" || name === "-h") {

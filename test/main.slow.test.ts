@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync, execFile } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
@@ -200,6 +200,32 @@ test("start prints only JSON lines, including its addresses and the missing work
     sluice(["workspaces", "create", "--name", "acme", "--plan", "free"], { cwd });
   }
 });
+
+const isLinux = process.platform === "linux";
+
+test(
+  "a worker continues if its standard error is on a full disk",
+  { skip: !isLinux },
+  async (t) => {
+    const full = openSync("/dev/full", "w");
+    const options = ["--model", "m", "--network", "n", "--evidence", "simulated", "--json"];
+    const address = ["--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0"];
+    const child = spawn(process.execPath, [main, "worker", ...options, ...address], {
+      cwd: temporaryFolder(t),
+      env: inherited,
+      stdio: ["ignore", "pipe", full],
+    });
+    closeSync(full);
+    const exited = once(child, "exit");
+    assert.ok(child.stdout);
+    for await (const line of createInterface({ input: child.stdout })) {
+      const { status_url: status } = JSON.parse(line) as { readonly status_url: string };
+      assert.equal((await fetch(status)).status, 200);
+      child.kill("SIGTERM");
+    }
+    assert.deepEqual(await exited, [0, null]);
+  },
+);
 
 test("--env-file sets the variables that are not set already", (t) => {
   const cwd = temporaryFolder(t);
