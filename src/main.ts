@@ -42,7 +42,7 @@ async function main(argv: readonly string[]): Promise<0 | 1 | 2> {
   const [name, ...rest] = withoutAliases(argv);
   process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
     // The reader of the output may close the pipe early (`sluice check | head`).
-    if (code === "EPIPE") return;
+    if (code === "EPIPE" || isOutputLost) return;
     // The command continues, because it may have to clean up.
     isOutputLost = true;
     process.exitCode = 1;
