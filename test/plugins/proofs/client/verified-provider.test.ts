@@ -183,6 +183,7 @@ test("a follow that calls another block finalized does not pass", async (t) => {
     });
     // The answer to another call comes after the event.
     await provider.send("state_getStorage", [key]);
+    await until(() => hashes.length > 0);
     await provider.disconnect();
   }
   assert.deepEqual(hashes, [[chain.at(7).hash, chain.at(8).hash]]);
