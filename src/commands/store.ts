@@ -6,7 +6,7 @@ import type { Command } from "./command.ts";
 import { checkTables, withDatabase } from "./database.ts";
 import { runSubcommand, type Subcommand } from "./subcommand.ts";
 
-/** Time limit of a script of the schema, in milliseconds. Some rewrite or add up all charges, at seconds per million. */
+/** Time limit of a script of the schema, in milliseconds. Some rewrite whole tables, at seconds per million rows. */
 const scriptMs = 24 * 3_600_000;
 
 const upgrade: Subcommand = {

@@ -19,7 +19,7 @@ test("start and dev do not ignore the name of a file, which --config would need"
 
 test("explain refuses an address without http:// before its host", async (t) => {
   const { run } = commandLine(t);
-  for (const address of ["localhost:9090", "127.0.0.1:9090"]) {
+  for (const address of ["localhost:9090", "127.0.0.1:9090", "nonsense"]) {
     const wanted = /--admin: expected a URL such as http:/;
     await assert.rejects(run(explain, "some-id", "--admin", address), wanted);
   }
