@@ -1,6 +1,7 @@
 /** `sluice plugin test` on plugins that hang, end the process or leave something running: each is a failure. */
 import assert from "node:assert/strict";
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test, type TestContext } from "node:test";
 import { judgePackage, type Judged } from "../../src/commands/plugin/judge-package.ts";
@@ -95,6 +96,10 @@ test("an endless loop, and a start that never returns, end at the limit of a rul
 
 test("a command that is stopped ends the process of the suite", async (t) => {
   const folder = packageWith(t, "step", "start: () => ({ requestHeaders() { for (;;); } })");
+  const temporary = temporaryFolder(t);
+  const { TMPDIR = tmpdir() } = process.env;
+  process.env["TMPDIR"] = temporary;
+  t.after(() => (process.env["TMPDIR"] = TMPDIR));
   const stopping = new AbortController();
   const begun = Promise.withResolvers<void>();
   const judging = judgePackage(folder, {
@@ -104,4 +109,5 @@ test("a command that is stopped ends the process of the suite", async (t) => {
   await begun.promise;
   stopping.abort();
   assert.match(lastOf(await judging), /the process ended early \(SIGKILL\)/);
+  assert.deepEqual(readdirSync(temporary), []);
 });

@@ -1,5 +1,8 @@
 /** Runs the contract suite on the plugins of a package, in a process of its own that has a time limit. */
 import { fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { threadModule } from "../../base/package-files.ts";
 import type { Plugin } from "../../plugin.ts";
@@ -41,8 +44,11 @@ export async function judgePackage(folder: string, options: JudgeOptions): Promi
     last?.findings.push(finding);
     if (last !== undefined) onProgress(last, finding);
   };
-  // The output of the plugin must not mix with the result of the command.
+  // A process that is killed leaves what its gateways have stored.
+  const temporary = mkdtempSync(join(tmpdir(), "sluice-suite-"));
   const child = fork(fileURLToPath(suiteModule), [folder, ...only], {
+    env: { ...process.env, TMPDIR: temporary },
+    // The output of the plugin must not mix with the result of the command.
     stdio: ["ignore", 2, 2, "ipc"],
   });
   const kill = (): void => void child.kill("SIGKILL");
@@ -69,6 +75,7 @@ export async function judgePackage(folder: string, options: JudgeOptions): Promi
     }
   });
   const code = await ended(child);
+  rmSync(temporary, { recursive: true, force: true });
   clearTimeout(limit);
   signal.removeEventListener("abort", kill);
   if (refused !== undefined) throw new PackageError(refused);
