@@ -13,7 +13,13 @@ import { shippedModules } from "../pipeline/load/modules.ts";
 import { checkFile, type CheckResult, type ValidatedConfig } from "../pipeline/load/check-file.ts";
 import { dryRun } from "../pipeline/load/dry-run.ts";
 import { shippedPipeline } from "./config-file.ts";
-import { UsageError, type Command, type CommandContext, type OptionValues } from "./command.ts";
+import {
+  refusePositionals,
+  UsageError,
+  type Command,
+  type CommandContext,
+  type OptionValues,
+} from "./command.ts";
 import { githubLines, sarifLog } from "./fault-formats.ts";
 import { unknownValueMessage } from "./subcommand.ts";
 
@@ -45,8 +51,7 @@ Exit code 0 without faults, else 1.`,
     format: { type: "string" },
   },
   async run(context, values, positionals) {
-    if (positionals.length > 0)
-      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
+    refusePositionals(positionals);
     const format = wantedFormat(context, values["format"]);
     const checked = await checkFile(context.configFile, context.env);
     const { validated, faults: found } = await dryRun(checked, context.env);

@@ -39,3 +39,9 @@ export interface Command {
 
 /** `main.ts` prints the message and a reference to `--help`, and exits with 2. */
 export class UsageError extends Error {}
+
+/** For commands without positional arguments. Throws UsageError if there is one. */
+export function refusePositionals(positionals: readonly string[]): void {
+  if (positionals.length === 0) return;
+  throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
+}

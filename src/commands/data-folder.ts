@@ -33,7 +33,7 @@ export async function withDataFolder(
   if (config === undefined || relevant.length > 0) return 1;
   if (config.store.postgres !== undefined) {
     context.printToStderr(
-      "warning: store.postgres is set, so gateways do not use the data folder: back up the database instead",
+      "warning: store.postgres is set, so gateways use the database and not the data folder",
     );
   }
   try {

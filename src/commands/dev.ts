@@ -6,7 +6,7 @@ import { pluginModules } from "../pipeline/load/load.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { version } from "../base/version.ts";
-import { UsageError, type Command, type CommandContext } from "./command.ts";
+import { refusePositionals, type Command, type CommandContext } from "./command.ts";
 import { shippedPipeline } from "./config-file.ts";
 import { catchFatalErrors } from "./fatal-errors.ts";
 import type { Demo, DemoDescription, DemoKey, ExampleRequest } from "../demo.ts";
@@ -17,8 +17,8 @@ export const dev: Command = {
   help,
   mayUseShippedPipeline: true,
   options: {},
-  async run(context, _values, [extra]) {
-    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
+  async run(context, _values, positionals) {
+    refusePositionals(positionals);
     using fatal = catchFatalErrors({ destination: process.stderr, modules: pluginModules });
     await using started = new AsyncDisposableStack();
     const { demos, env: demoEnv } = await startDemos(context.env, started);

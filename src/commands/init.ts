@@ -5,7 +5,7 @@ import type { InitParts, InitTemplate } from "../module.ts";
 import { packageFile } from "../base/package-files.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
 import { makeFolder } from "../store/make-folder.ts";
-import { UsageError, type Command } from "./command.ts";
+import { refusePositionals, type Command } from "./command.ts";
 import { envExample } from "./env-example.ts";
 import { checkWord, optionText } from "./option.ts";
 
@@ -48,9 +48,7 @@ ${Object.entries(await loadTemplates())
     force: { type: "boolean" },
   },
   async run(context, values, positionals) {
-    if (positionals.length > 0) {
-      throw new UsageError(`unexpected argument "${positionals.join(" ")}"`);
-    }
+    refusePositionals(positionals);
     const templates = await loadTemplates();
     const name = checkWord(
       optionText(values, "template") ?? "full",

@@ -2,7 +2,7 @@ import { printFault, shownPath } from "../config/fault.ts";
 import { pluginModules } from "../pipeline/load/load.ts";
 import { startGateway, type Gateway, type StartOptions } from "../gateway/gateway.ts";
 import { StartError } from "../start-error.ts";
-import { UsageError, type Command, type CommandContext } from "./command.ts";
+import { refusePositionals, type Command, type CommandContext } from "./command.ts";
 import { catchFatalErrors, type FatalErrors } from "./fatal-errors.ts";
 import { limitHeapGrowth } from "./server-process.ts";
 import { shippedModules } from "../pipeline/load/modules.ts";
@@ -23,8 +23,8 @@ addresses. If standard error is a terminal, the addresses are also printed there
   --env-file FILE   read environment variables from FILE, such as .env; variables that are already set keep their values
   --json            also print { url, admin_url } on one line when the gateway listens`,
   options: {},
-  async run(context, _values, [extra]) {
-    if (extra !== undefined) throw new UsageError(`unexpected argument "${extra}"`);
+  async run(context, _values, positionals) {
+    refusePositionals(positionals);
     using fatal = catchFatalErrors({ modules: pluginModules });
     const gateway = await startOrPrintFaults(context);
     if (gateway === undefined) return 1;

@@ -22,9 +22,9 @@ export interface JoinableCall {
   readonly isStuck: boolean;
   join(listener: CallListener): void;
   /**
-   * Called at most once by each listener, when it does not need the answer any more. After all listeners have called it,
-   * the call keeps no long params. A call that no node has received completely ends with `aborted`; any other one continues,
-   * because the node works on it.
+   * Called at most once by each listener, when it does not need the answer any more. After all listeners have called
+   * it, the call keeps no long params. A call that no node has received completely ends with `aborted`; any other one
+   * continues, because the node works on it.
    */
   release(): void;
 }

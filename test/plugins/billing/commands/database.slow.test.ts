@@ -268,7 +268,7 @@ test("an export up to a time is continued with the charges after it, of gateways
   const december = await exported("--after", november.position);
   const rest = ["chg_both_0_2", "chg_both_0_3", "chg_both_0_4", "chg_after_0_1"];
   assert.deepEqual(december.ids, rest);
-  // What was exported stays exported.
+  // An export up to an earlier time does not move the position back.
   const again = await exported("--after", december.position, "--to", "2026-12-01");
   assert.deepEqual(again, { ids: [], position: december.position });
 });
